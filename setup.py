@@ -1,0 +1,42 @@
+"""Packaging; the settings of tools are in pyproject.toml."""
+
+import re
+from pathlib import Path
+
+from setuptools import find_packages, setup
+
+HERE = Path(__file__).parent
+VERSION = re.search(r'__version__ = "(.+)"', (HERE / "virel_tf" / "__init__.py").read_text(encoding="utf-8"))[1]
+TENSORFLOW = ">=2.19,<2.22"  # tested with 2.21; tf-keras is what tensorflow-probability needs beside Keras 3
+
+setup(
+    name="virel-tf",
+    version=VERSION,
+    description="Reinforcement learning as variational EM (VIREL) in TensorFlow",
+    long_description=(HERE / "README.md").read_text(encoding="utf-8"),
+    long_description_content_type="text/markdown",
+    author="the virel_tf authors",
+    license="MIT",
+    python_requires=">=3.10,<3.14",
+    packages=[*find_packages(include=["virel_tf", "virel_tf.*"]), "virel_tf.configs"],
+    # configs/ stands beside the package in the source tree and goes inside it when installed.
+    package_dir={"virel_tf": "virel_tf", "virel_tf.configs": "configs"},
+    package_data={"virel_tf.configs": ["*/*.flags"]},
+    install_requires=[
+        f"tensorflow{TENSORFLOW}",
+        f"tf-keras{TENSORFLOW}",
+        "tensorflow-probability>=0.25,<0.26",
+        "gymnasium[mujoco]>=1.1",
+        "mujoco>=3",
+        "numpy",
+        "absl-py",
+        "matplotlib",
+    ],
+    extras_require={
+        "test": ["pytest", "hypothesis", "ruff", "tensorboard", "psutil"],
+        "cuda": [f"tensorflow[and-cuda]{TENSORFLOW}"],
+        "video": ["imageio[ffmpeg]"],
+        "plots": ["tensorboard"],
+    },
+    entry_points={"console_scripts": ["virel-tf=virel_tf.cli:main"]},
+)

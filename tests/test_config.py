@@ -1,0 +1,105 @@
+"""Settings and presets: what is allowed, what a table's file changes, and for which environments."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import pytest
+
+from virel_tf.cli import parse_config, read_flags
+from virel_tf.config import Config, ConfigError, allowed, differences, preset_files, presets_folder
+
+FIELDS = {field.name: field for field in dataclasses.fields(Config)}
+PRESET_FILES = sorted(presets_folder().glob("*/*.flags"))
+
+
+def test_every_default_is_allowed_and_explained():
+    Config()
+    for field in FIELDS.values():
+        assert field.metadata["group"] and field.metadata["help"] and allowed(field)
+
+
+@pytest.mark.parametrize("name, value", [
+    ("seed", -1), ("seed", 1.5), ("seed", True), ("seed", "1"), ("total_steps", 0), ("total_steps", 10**400),
+    ("discount", 1.1), ("tau", 0.0), ("tau", float("nan")), ("reward_scale", float("inf")), ("epsilon_p", 0.5),
+    ("variant", "sac"), ("variant", ""), ("xla", 1), ("env", ""), ("env", None),
+])
+def test_a_value_that_is_not_allowed_is_named(name, value):
+    with pytest.raises(ConfigError, match=f"^--{name}: .*must be"):
+        Config(**{name: value})
+
+
+def test_whole_numbers_become_floats_where_a_number_is_meant():
+    config = Config(reward_scale=5)
+    assert config.reward_scale == 5.0 and isinstance(config.reward_scale, float)
+
+
+def test_a_near_miss_gets_a_hint_and_a_far_one_none():
+    with pytest.raises(ConfigError, match=r"\(did you mean beta\?\)$"):
+        Config(variant="Bta")
+    with pytest.raises(ConfigError, match="one of virel, beta$"):
+        Config(variant="dqn")
+
+
+@pytest.mark.parametrize("settings, flag", [
+    (dict(steps_per_iteration=20, num_envs=3), "--num_envs=3"),
+    (dict(replay_size=100, batch_size=128), "--batch_size=128"),
+])
+def test_settings_that_do_not_fit_together_name_both(settings, flag):
+    with pytest.raises(ConfigError, match=flag):
+        Config(**settings)
+
+
+def test_directory_is_told_by_the_run_unless_given():
+    assert Config(env="ns/Hopper-v4", variant="virel", seed=3).directory.parts == ("runs", "ns_Hopper-v4", "virel",
+                                                                                   "seed3")
+    assert str(Config(run_dir="here").directory) == "here"
+
+
+def test_json_holds_every_setting():
+    config = Config(env="Hopper-v5", tau=0.01)
+    assert Config(**json.loads(config.to_json())) == config
+
+
+def test_differences_leave_out_what_may_change():
+    old = json.loads(Config(seed=1, total_steps=10, threads=1).to_json())
+    assert differences(old, Config(seed=1, total_steps=20, threads=2)) == []
+    assert differences(old, Config(seed=2)) == ["--seed: 1 -> 2"]
+
+
+TABLE = [("Humanoid", "lambda_beta", 4e-4), ("Hopper", "reward_scale", 5.0), ("HalfCheetah", "reward_scale", 5.0),
+         ("Walker2d", "reward_scale", 3.0)]
+
+
+@pytest.mark.parametrize("env", ["{}-v4", "{}-v5", "{}-v12", "{}", "mine/{}-v4", "module:{}-v4", "module:mine/{}-v4"])
+@pytest.mark.parametrize("family, name, value", TABLE)
+def test_preset_row_is_found_by_environment_of_any_version(env, family, name, value):
+    env = env.format(family)
+    assert parse_config([f"--env={env}"]) == dataclasses.replace(Config(env=env), **{name: value})
+
+
+@pytest.mark.parametrize("env", ["Ant-v4", "HumanoidStandup-v4", "Swimmer-v5", "InvertedPendulum-v4"])
+def test_the_defaults_are_the_table_for_all_other_environments(env):
+    config = parse_config([f"--env={env}"])
+    assert config == Config(env=env)
+    assert dict(eval_steps=1000, path_length=999, discount=0.99, batch_size=128, hidden=300, lambda_beta=4e-3,
+                reward_scale=1.0, value_learning_rate=3e-4, policy_learning_rate=3e-4).items() \
+        <= dataclasses.asdict(config).items()
+
+
+def test_preset_none_is_the_defaults():
+    assert preset_files("none", "Humanoid-v4") == []
+    assert parse_config(["--env=Humanoid-v4", "--preset=none"]) == Config(env="Humanoid-v4", preset="none")
+
+
+def test_rows_for_all_come_before_the_environment_s_own():
+    assert [path.name for path in preset_files("paper", "Hopper-v4")] == ["all.flags", "Hopper.flags"]
+
+
+@pytest.mark.parametrize("path", PRESET_FILES, ids=lambda path: f"{path.parent.name}/{path.name}")
+def test_a_preset_file_sets_differences_only_and_names_its_table(path):
+    values = read_flags(Config, [f"--flagfile={path}"])
+    assert all(value != FIELDS[name].default for name, value in values.items())
+    assert values.keys().isdisjoint({"env", "preset", "seed", "run_dir"})
+    assert "table:" in path.read_text(encoding="utf-8").splitlines()[0]

@@ -1,0 +1,97 @@
+"""`virel-tf benchmark`: how fast a run is, beside how fast this machine multiplies matrices, in one process.
+
+Machines are shared and their speed drifts, so the three things measured take turns in windows of a fraction of a
+second. Each reported rate is the median over its windows.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+from virel_tf import runtime
+from virel_tf.benchmark.flops import matmul_flops
+from virel_tf.config import Config
+from virel_tf.train.run import Run
+
+GEMM_SIZE = 2048
+WINDOW_SECONDS = 0.25
+FILL_STEPS = 5000  # beyond N_epsilon, so that beta's temperature is the estimated one
+
+
+def run_benchmark(config: Config, seconds: float) -> dict[str, Any]:
+    """Measures for about `seconds`; see docs/benchmark.md for what each number means."""
+    runtime.configure(config.threads)
+    cores = runtime.cores(config.threads)
+    run = Run(config)
+    fill_replay(run)
+    iterations = run.iterate()
+    size = config.steps_per_iteration
+    gemm = split_gemm(cores)
+    rates = measure(seconds, {
+        "gemm": (gemm, 2 * GEMM_SIZE**3 / 1e9),
+        "updates": (run.learn, size * config.updates_per_step),
+        "env_steps": (lambda: next(iterations), size),
+    })
+    run.close()
+    update_gflop = matmul_flops(update_graph(run)) / 1e9
+    update_gflops = rates["updates"] * update_gflop
+    return dict(
+        env=config.env, variant=config.variant, batch_size=config.batch_size, hidden=config.hidden, cores=cores,
+        env_steps_per_s=round(rates["env_steps"], 1), updates_per_s=round(rates["updates"], 1),
+        gemm_gflops_peak=round(rates["gemm"], 1), gflop_per_update=round(update_gflop, 4),
+        update_gflops=round(update_gflops, 1), roofline_fraction=round(update_gflops / rates["gemm"], 3),
+        env_steps_per_update=round(rates["env_steps"] / rates["updates"], 3))
+
+
+def fill_replay(run: Run) -> None:
+    """Real transitions of a random policy."""
+    while run.step < FILL_STEPS:
+        run.collector.collect(0, run.config.steps_per_iteration)
+        run.step += run.config.steps_per_iteration
+
+
+def split_gemm(cores: int) -> Callable[[], object]:
+    """A float32 product of GEMM_SIZE x GEMM_SIZE matrices, its rows shared out over all cores."""
+    left = [tf.Variable(tf.random.stateless_normal([GEMM_SIZE // cores, GEMM_SIZE], [0, core]))
+            for core in range(cores)]
+    right = tf.Variable(tf.random.stateless_normal([GEMM_SIZE, GEMM_SIZE], [1, 0]))
+
+    @tf.function
+    def multiply() -> list[tf.Tensor]:
+        return [tf.matmul(rows, right)[0, 0] for rows in left]
+
+    return lambda: [corner.numpy() for corner in multiply()]
+
+
+def update_graph(run: Run) -> tf.types.experimental.ConcreteFunction:
+    """The graph of one update by itself."""
+    first, count = run.replay.bounds()
+    return tf.function(run.learner._update_once).get_concrete_function(
+        first, count, tf.constant(0), tf.constant(1.0))
+
+
+def measure(seconds: float, work: dict[str, tuple[Callable[[], object], float]]) -> dict[str, float]:
+    """Calls the works in turns; returns the median of amount per second for each."""
+    for call, _ in work.values():
+        call()
+        call()
+    rates: dict[str, list[float]] = {name: [] for name in work}
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end or not all(rates.values()):
+        for name, (call, amount) in work.items():
+            rates[name].append(amount * calls_per_second(call))
+    return {name: statistics.median(values) for name, values in rates.items()}
+
+
+def calls_per_second(call: Callable[[], object]) -> float:
+    """How often `call` returns within one window."""
+    calls, begin = 0, time.perf_counter()
+    while time.perf_counter() - begin < WINDOW_SECONDS:
+        call()
+        calls += 1
+    return calls / (time.perf_counter() - begin)

@@ -1,0 +1,293 @@
+"""The command line: `virel-tf [train|evaluate|benchmark] --flag=value ...`.
+
+absl reads the syntax (--name=value, --noname, --flagfile); what a value may be is said once, by the fields of
+the dataclass behind each command, and checked by `config.check_value`. TensorFlow is imported by the commands
+themselves, so help and complaints come at once.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import re
+import sys
+import textwrap
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from absl import flags
+
+from virel_tf import __version__
+from virel_tf.config import (
+    RUN,
+    Config,
+    ConfigError,
+    allowed,
+    check_value,
+    did_you_mean,
+    option,
+    option_type,
+    preset_files,
+)
+from virel_tf.errors import RunError
+
+# ---------------------------------------------------------------- the commands
+
+
+@dataclasses.dataclass(frozen=True)
+class EvaluateOptions:
+    """The flags of `virel-tf evaluate`."""
+
+    run_dir: str = option("", RUN, "folder of the run to evaluate (required)")
+    policy: str = option("best", RUN, "which of the run's saved policies", choices=("best", "last"))
+    episodes: int = option(10, RUN, "episodes to play", least=1)
+    seed: int = option(1, RUN, "seed of the environment's first reset", least=0, most=2**31 - 1)
+
+    def __post_init__(self) -> None:
+        if not self.run_dir:
+            raise ConfigError("--run_dir: evaluate needs it; it must be the folder a training run wrote to")
+
+
+@dataclasses.dataclass(frozen=True)
+class BenchmarkOptions(Config):
+    """The flags of `virel-tf benchmark`: those of training, and how long to measure."""
+
+    seconds: float = option(20.0, RUN, "seconds to measure for", above=0)
+
+    @property
+    def config(self) -> Config:
+        """The run to measure."""
+        return Config(**{field.name: getattr(self, field.name) for field in dataclasses.fields(Config)})
+
+
+def run_train(config: Config) -> int:
+    from virel_tf.train.loop import train
+    return train(config) or 0
+
+
+def run_evaluate(options: EvaluateOptions) -> int:
+    from virel_tf.evaluate.command import evaluate_run
+    say(json.dumps(evaluate_run(options.run_dir, options.policy, options.episodes, options.seed)))
+    return 0
+
+
+def run_benchmark(options: BenchmarkOptions) -> int:
+    from virel_tf.benchmark.command import run_benchmark as measure
+    say(json.dumps(measure(options.config, options.seconds)))
+    return 0
+
+
+class Command(NamedTuple):
+    """One command: the dataclass whose fields are its flags, and the function that is given an instance."""
+
+    summary: str
+    example: str
+    options: type
+    run: Callable[[Any], int]
+
+
+COMMANDS = {
+    "train": Command("train a policy, or go on with a run that was stopped (the default command)",
+                     "virel-tf --env=HalfCheetah-v4 --variant=beta --seed=1", Config, run_train),
+    "evaluate": Command("play episodes with the policy of a run; prints one line of JSON",
+                        "virel-tf evaluate --run_dir=runs/HalfCheetah-v4/beta/seed1 --episodes=20",
+                        EvaluateOptions, run_evaluate),
+    "benchmark": Command("measure how fast a run trains on this machine; prints one line of JSON",
+                         "virel-tf benchmark --env=Humanoid-v4 --seconds=60", BenchmarkOptions, run_benchmark),
+}
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Runs the command line (without the program's name) and returns the exit code."""
+    try:
+        return dispatch(sys.argv[1:] if argv is None else argv)
+    except (ConfigError, RunError) as error:
+        one_line = " ".join(str(error).split())
+        print(f"virel-tf: {one_line}", file=sys.stderr)
+        return 2 if isinstance(error, ConfigError) else 1
+    except KeyboardInterrupt:
+        return 130
+
+
+def dispatch(arguments: list[str]) -> int:
+    """Finds the command and runs it, or prints a help page or the version."""
+    wants_help = arguments[:1] == ["help"]
+    if wants_help:
+        arguments = arguments[1:]
+    name = "train"
+    if arguments and not arguments[0].startswith("-"):
+        name, arguments = arguments[0], arguments[1:]
+    if name not in COMMANDS:
+        raise ConfigError(f"{name!r} is not a command; it must be one of {', '.join(COMMANDS)}"
+                          + did_you_mean(name, [*COMMANDS, "help"]))
+    if wants_help or not {"--help", "-help", "-h"}.isdisjoint(arguments):
+        say(help_page(name))
+        return 0
+    if not {"--version", "-version"}.isdisjoint(arguments):
+        say(f"virel-tf {__version__}")
+        return 0
+    options = parse_options(COMMANDS[name].options, arguments)
+    import_tensorflow_quietly()
+    return COMMANDS[name].run(options)
+
+
+def say(text: str) -> None:
+    """Prints to stdout; a reader that has gone away (`virel-tf --help | head`) is no error."""
+    try:
+        print(text, flush=True)
+    except BrokenPipeError:
+        # What is still buffered must go somewhere, or the interpreter complains as it ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def import_tensorflow_quietly() -> None:
+    """Imports TensorFlow without what it has to say about drivers and CPU features.
+
+    TF_CPP_MIN_LOG_LEVEL does not reach all of it, since some is written before its logging is set up, so stderr is
+    closed meanwhile. Who sets that variable themselves wants to read it, and then nothing is hidden.
+    """
+    os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
+    # oneDNN's fused matmuls pay on AVX2 machines too, not only where TensorFlow turns it on by itself.
+    os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
+    if "TF_CPP_MIN_LOG_LEVEL" in os.environ:
+        return
+    os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
+    sys.stderr.flush()
+    stderr, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 2)
+    try:
+        import tensorflow
+        tensorflow.config.list_physical_devices("GPU")  # looks for drivers, and complains where there are none
+    finally:
+        os.dup2(stderr, 2)
+        os.close(stderr)
+        os.close(nowhere)
+
+
+# ---------------------------------------------------------------- flags -> options
+
+
+def parse_config(argv: list[str]) -> Config:
+    """The settings that `virel-tf train` with these flags would run with."""
+    return parse_options(Config, argv)
+
+
+def parse_options(options: type, argv: list[str]) -> Any:
+    """An instance of the dataclass `options`: its defaults, then the preset's values, then those of `argv`."""
+    given = read_flags(options, argv)
+    fields = {field.name: field.default for field in dataclasses.fields(options)}
+    preset = {}
+    if "preset" in fields:
+        files = preset_files(given.get("preset", fields["preset"]), given.get("env", fields["env"]))
+        preset = read_flags(options, [f"--flagfile={path}" for path in files])
+    return options(**{**fields, **preset, **given})
+
+
+def read_flags(options: type, argv: list[str]) -> dict[str, Any]:
+    """The values that `argv`, and the flagfiles it names, set; raises ConfigError."""
+    values = flags.FlagValues()
+    for field in dataclasses.fields(options):
+        flags.DEFINE_flag(flags.Flag(OptionParser(field), flags.ArgumentSerializer(), field.name, field.default,
+                                     field.metadata["help"], boolean=field.type == "bool"), values)
+    try:
+        positional = values(["virel-tf", *argv])[1:]
+    except flags.UnrecognizedFlagError as error:
+        names = [*values, *(f"no{name}" for name in values if values[name].boolean), "flagfile", "help", "version"]
+        hint = did_you_mean(error.flagname, names).replace("did you mean ", "did you mean --")
+        raise ConfigError(f"--{error.flagname}: there is no such flag{hint}; --help lists those allowed") from None
+    except flags.CantOpenFlagFileError as error:
+        reason = re.sub(r"^.*\[Errno \d+\] ", "", str(error))
+        raise ConfigError(f"--flagfile: {reason}; it must be a text file with one flag on each line") from None
+    except UnicodeDecodeError:
+        raise ConfigError("--flagfile: not a text file; it must have one flag on each line") from None
+    except (flags.Error, ValueError, OSError) as error:
+        last = argv[-1].lstrip("-")
+        if str(error).startswith("Missing value") and last in values:
+            error = no_value(values[last].parser.field)
+        raise ConfigError(str(error)) from None
+    if positional:
+        word = positional[0]
+        raise ConfigError(f"{word!r}: the command comes first, as in virel-tf {word} --flag=value"
+                          if word in COMMANDS else f"{word!r} is not a flag; settings are given as --flag=value")
+    return {name: values[name].value for name in values if values[name].present}
+
+
+def no_value(field: dataclasses.Field) -> flags.Error:
+    """The error of a flag that stands alone."""
+    return flags.IllegalFlagValueError(f"--{field.name}: has no value; it must be {allowed(field)}")
+
+
+class OptionParser(flags.ArgumentParser):
+    """Text to the value of a field."""
+
+    def __init__(self, field: dataclasses.Field) -> None:
+        super().__init__()
+        self.field = field
+
+    def parse(self, argument: Any) -> Any:
+        if str(argument).startswith("--"):  # in `--env --seed=1` absl takes the next flag for the value
+            raise no_value(self.field)
+        value = read_value(option_type(self.field), argument) if isinstance(argument, str) else argument
+        try:
+            check_value(self.field, value)
+        except ConfigError as error:
+            raise flags.IllegalFlagValueError(str(error)) from None  # absl would wrap a ValueError in its own words
+        return value
+
+
+def read_value(kind: type, text: str) -> Any:
+    """The value that `text` stands for, or the text itself where it stands for none of that kind."""
+    if kind is bool:
+        return {"true": True, "t": True, "1": True, "false": False, "f": False, "0": False}.get(text.lower(), text)
+    for read in {int: (int, whole_number), float: (float,)}.get(kind, ()):
+        try:
+            return read(text)
+        except ValueError:
+            continue
+    return text
+
+
+def whole_number(text: str) -> int:
+    """1e5 is a whole number too."""
+    if not float(text).is_integer():
+        raise ValueError(text)
+    return int(float(text))
+
+
+# ---------------------------------------------------------------- help
+
+
+def help_page(name: str) -> str:
+    """What `virel-tf NAME --help` prints: at most 100 columns wide."""
+    command = COMMANDS[name]
+    lines = ["virel-tf: reinforcement learning as variational EM (VIREL) in TensorFlow", "",
+             "Usage: virel-tf [COMMAND] [--flag=value ...]", "", "Commands:",
+             *(f"  {other:<11}{COMMANDS[other].summary}" for other in COMMANDS),
+             "  virel-tf COMMAND --help shows a command's own flags, --version the version.", "",
+             "Example:", f"  {command.example}", "",
+             f"Flags of {name}, with their defaults; --flagfile=FILE reads flags from a file, one on each line."]
+    fields = dataclasses.fields(command.options)
+    if any(field.type == "bool" for field in fields):
+        lines.append("--xla means --xla=true, --noxla means --xla=false. Whole numbers may be written 1e5 or 100_000.")
+    if any(field.name == "preset" for field in fields):
+        lines.append("A preset's values replace these defaults; flags that are given replace both.")
+    for group in dict.fromkeys(field.metadata["group"] for field in fields):
+        lines += ["", f"{group}:"]
+        for field in fields:
+            if field.metadata["group"] == group:
+                lines.append(help_entry(field))
+    return "\n".join(lines)
+
+
+def help_entry(field: dataclasses.Field) -> str:
+    """A flag, its default and what it means."""
+    default = field.default
+    shown = {"bool": str(default).lower(), "str": default or "..."}.get(field.type)
+    if shown is None:
+        shown = f"{default:_}" if field.type == "int" else f"{default:g}"
+    flag = f"  --{field.name}={shown}"
+    choices = field.metadata["choices"]
+    text = field.metadata["help"] + (f" [{'|'.join(choices)}]" if choices else "")
+    indent = " " * 34
+    return textwrap.fill(text, 100, initial_indent=f"{flag:<34}", subsequent_indent=indent, break_on_hyphens=False)

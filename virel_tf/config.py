@@ -1,0 +1,191 @@
+"""Every setting of a run, once: its default, its unit, what is allowed, and where its value came from.
+
+`Config` is a flat frozen dataclass; the command line makes one flag per field, in the groups given here.
+Nothing in the library reads flags: it is handed a `Config`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import json
+import math
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+
+class ConfigError(ValueError):
+    """A setting the user gave is wrong; the message is one line and names the flag."""
+
+
+def option(default: Any, group: str, help: str, *, choices: tuple[str, ...] = (), least: float | None = None,
+           above: float | None = None, most: float | None = None, may_change: bool = False) -> Any:
+    """One setting. `may_change`: a resumed run may have another value, since the numbers do not depend on it."""
+    metadata = dict(group=group, help=help, choices=choices, least=least, above=above, most=most,
+                    may_change=may_change)
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+RUN, PAPER, BETA, NETWORK, DATA, EVALUATION, MACHINE = (
+    "run", "algorithm (the paper's symbols)", "temperature of beta", "networks", "data",
+    "evaluation and files", "machine")
+
+
+@dataclasses.dataclass(frozen=True)
+class Config:
+    """What a run is. Field names are the flag names."""
+
+    env: str = option("InvertedPendulum-v4", RUN, "gymnasium id of an environment with a Box action space")
+    variant: str = option("beta", RUN, "algorithm", choices=("virel", "beta"))
+    seed: int = option(1, RUN, "seed of networks, replay, environments and exploration", least=0, most=2**28)
+    total_steps: int = option(1_000_000, RUN, "environment steps to train for", least=1, may_change=True)
+    preset: str = option("paper", RUN, "table of parameter values to start from; 'none': the defaults shown here",
+                         may_change=True)
+    run_dir: str = option("", RUN, "where the run writes (default runs/ENV/VARIANT/seedSEED)", may_change=True)
+    resume: str = option("auto", RUN, "auto: go on where the run stopped; never: start afresh, overwrite nothing",
+                         choices=("auto", "never"), may_change=True)
+
+    discount: float = option(0.99, PAPER, "gamma, the discount factor", least=0, most=1)
+    tau: float = option(0.005, PAPER, "Polyak rate of the target V, per update", above=0, most=1)
+    alpha: float = option(1.0, PAPER, "constant temperature of virel, and of beta until epsilon is known", least=0)
+    reward_scale: float = option(1.0, PAPER, "factor on every reward the learner sees", above=0)
+    e_step: str = option("reparametrised", PAPER, "gradient estimator of the E-step",
+                         choices=("reparametrised", "score"))
+    policy_regulariser: float = option(1e-3, PAPER, "weight of mean(loc^2) + mean(log_scale^2) in the policy loss",
+                                       least=0)
+    value_learning_rate: float = option(3e-4, PAPER, "Adam step size of Q and V", above=0)
+    policy_learning_rate: float = option(3e-4, PAPER, "Adam step size of the policy", above=0)
+    batch_size: int = option(128, PAPER, "transitions per update", least=1)
+
+    epsilon_estimator: str = option("running", BETA, "running: mean over the batches of recent updates; buffer: "
+                                    "the paper's fresh epsilon_samples before every update",
+                                    choices=("running", "buffer"))
+    epsilon_samples: int = option(4096, BETA, "N_epsilon, transitions behind one estimate", least=1)
+    epsilon_c: float = option(2.0, BETA, "c in epsilon = c/p |T Q - Q|_p^p (2 gives Algorithm 2's mean square)",
+                              above=0)
+    epsilon_p: float = option(2.0, BETA, "p in the same; 1 has the units of the reward", least=1)
+    epsilon_value: str = option("target", BETA, "V inside epsilon: the target's (Algorithm 2) or the online one's",
+                                choices=("target", "online"))
+    epsilon_warmup: str = option("alpha", BETA, "until the replay holds epsilon_samples: alpha: temperature alpha; "
+                                 "one: epsilon counts as 1 (the authors); none: estimate at once",
+                                 choices=("alpha", "one", "none"))
+    lambda_beta: float = option(4e-3, BETA, "lambda, factor on epsilon", above=0)
+    lambda_from_rewards: bool = option(False, BETA, "lambda = (1 - discount) / mean |reward| seen, in place of the "
+                                       "constant")
+
+    hidden: int = option(300, NETWORK, "units per hidden layer", least=1)
+    layers: int = option(2, NETWORK, "hidden layers", least=1)
+    normalise_observations: bool = option(False, NETWORK, "scale observations by their running mean and deviation")
+
+    num_envs: int = option(1, DATA, "environments stepped side by side", least=1)
+    random_steps: int = option(1000, DATA, "first steps with uniformly random actions, without updates", least=0)
+    path_length: int = option(999, DATA, "steps after which a training episode is truncated", least=1)
+    steps_per_iteration: int = option(20, DATA, "environment steps between two calls of the learner", least=1)
+    updates_per_step: int = option(1, DATA, "E- and M-step pairs per environment step", least=0)
+    replay_size: int = option(1_000_000, DATA, "transitions kept", least=2)
+
+    eval_every: int = option(1000, EVALUATION, "environment steps between evaluations", least=1)
+    eval_steps: int = option(1000, EVALUATION, "environment steps per evaluation (at least one whole episode)",
+                             least=1)
+    checkpoint_every: int = option(5000, EVALUATION, "environment steps between checkpoints", least=1,
+                                   may_change=True)
+
+    threads: int = option(0, MACHINE, "cores to use (0: all)", least=0, may_change=True)
+    xla: bool = option(False, MACHINE, "compile updates with XLA (pays on a GPU, not on a CPU)")
+    precision: str = option("float32", MACHINE, "arithmetic of the networks' layers",
+                            choices=("float32", "mixed_bfloat16"))
+
+    def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if field.type == "float" and type(value) is int:  # Config(reward_scale=5), written in Python
+                value = float(value)
+                object.__setattr__(self, field.name, value)
+            check_value(field, value)
+        if not self.env:
+            raise ConfigError("--env: '' is not allowed; it must be the id of a gymnasium environment")
+        if self.steps_per_iteration % self.num_envs:
+            raise ConfigError(f"--steps_per_iteration: {self.steps_per_iteration} is not a multiple of "
+                              f"--num_envs={self.num_envs}")
+        if self.replay_size < self.batch_size:
+            raise ConfigError(f"--replay_size: {self.replay_size} is less than --batch_size={self.batch_size}")
+
+    @property
+    def directory(self) -> Path:
+        """Where this run writes."""
+        return Path(self.run_dir or f"runs/{self.env.replace('/', '_')}/{self.variant}/seed{self.seed}")
+
+    def to_json(self) -> str:
+        """The settings, one per line, as config.json holds them."""
+        return json.dumps(dataclasses.asdict(self), indent=2) + "\n"
+
+
+def option_type(field: dataclasses.Field) -> type:
+    """The Python type of a field (annotations are strings here)."""
+    return {"int": int, "float": float, "bool": bool, "str": str}[field.type]
+
+
+def allowed(field: dataclasses.Field) -> str:
+    """What a field may be, in words."""
+    meta = field.metadata
+    if meta["choices"]:
+        return "one of " + ", ".join(meta["choices"])
+    kind = {"int": "a whole number", "float": "a number", "bool": "true or false", "str": "text"}[field.type]
+    bounds = [f"of at least {meta['least']}" if meta["least"] is not None else "",
+              f"above {meta['above']}" if meta["above"] is not None else "",
+              f"at most {meta['most']}" if meta["most"] is not None else ""]
+    return " ".join([kind, " and ".join(bound for bound in bounds if bound)]).strip()
+
+
+def check_value(field: dataclasses.Field, value: Any) -> None:
+    """Raises ConfigError where `value` is not what the field allows."""
+    meta = field.metadata
+    good = isinstance(value, option_type(field)) and (field.type == "bool" or not isinstance(value, bool))
+    if good and field.type in ("int", "float"):
+        # Whole numbers must fit into TensorFlow's int64, numbers into a float.
+        good = ((abs(value) < 2**63 if field.type == "int" else math.isfinite(value))
+                and (meta["least"] is None or value >= meta["least"])
+                and (meta["above"] is None or value > meta["above"])
+                and (meta["most"] is None or value <= meta["most"]))
+    if good and meta["choices"]:
+        good = value in meta["choices"]
+    if not good:
+        raise ConfigError(f"--{field.name}: {value!r} is not allowed; it must be {allowed(field)}"
+                          + did_you_mean(str(value), meta["choices"]))
+
+
+def did_you_mean(word: str, possible: Iterable[str]) -> str:
+    """A hint, to end a message with, at what a mistyped word may have meant; empty where nothing is close."""
+    close = difflib.get_close_matches(word.lower(), possible, n=1)
+    return f" (did you mean {close[0]}?)" if close else ""
+
+
+def differences(old: dict[str, Any], new: Config) -> list[str]:
+    """The settings in which a saved config differs from `new`, other than those that may change."""
+    lines = []
+    for field in dataclasses.fields(new):
+        value = getattr(new, field.name)
+        if not field.metadata["may_change"] and old.get(field.name, field.default) != value:
+            lines.append(f"--{field.name}: {old.get(field.name, field.default)} -> {value}")
+    return lines
+
+
+def presets_folder() -> Path:
+    """configs/: inside an installed package, beside the package in a source tree."""
+    package = Path(__file__).resolve().parent
+    return next(folder for folder in (package / "configs", package.parent / "configs") if folder.is_dir())
+
+
+def preset_files(preset: str, env: str) -> list[Path]:
+    """The flagfiles of a preset for an environment: the rows for all, then the environment's own."""
+    if preset == "none":
+        return []
+    names = sorted(path.name for path in presets_folder().iterdir() if path.is_dir() and path.name[0] not in "._")
+    if preset not in names:
+        raise ConfigError(f"--preset: {preset!r} is not allowed; it must be one of {', '.join(names + ['none'])}"
+                          + did_you_mean(preset, names + ["none"]))
+    family = re.sub(r"-v\d+$", "", env.split("/")[-1].split(":")[-1])
+    files = [presets_folder() / preset / name for name in ("all.flags", f"{family}.flags")]
+    return [path for path in files if path.is_file()]

@@ -1,0 +1,5 @@
+"""What can go wrong while running, told to a person in one line."""
+
+
+class RunError(Exception):
+    """The run cannot go on, for a reason its user can understand and act on (exit code 1, no traceback)."""

@@ -1,0 +1,38 @@
+"""`virel-tf evaluate`: a finished or running run's policy, in its environment, with the mean action."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from virel_tf import runtime
+from virel_tf.config import Config, ConfigError
+from virel_tf.envs.make import make_env
+from virel_tf.evaluate.rollout import evaluate_policy
+from virel_tf.networks.policies import TanhGaussianPolicy, deterministic_actor
+from virel_tf.train.policy_file import load_policy
+
+
+def evaluate_run(run_dir: str, policy: str, episodes: int, seed: int) -> dict[str, Any]:
+    """Plays `episodes` whole episodes with a run's best or last policy; returns their returns and lengths."""
+    folder, path = Path(run_dir), Path(run_dir) / "policies" / f"{policy}.npz"
+    if not (folder / "config.json").is_file():
+        raise ConfigError(f"--run_dir: {run_dir} holds no run (no config.json there)")
+    if not path.is_file():
+        raise ConfigError(f"--run_dir: {run_dir} holds no {policy} policy yet ({path.name} comes with the first "
+                          f"{'evaluation' if policy == 'best' else 'checkpoint'})")
+    config = Config(**json.loads((folder / "config.json").read_text()))
+    runtime.configure(config.threads)
+    env = make_env(config.env)
+    network = TanhGaussianPolicy(env.observation_size, env.action_size, config.hidden, config.layers, seed=0)
+    info = load_policy(path, network)
+    act = deterministic_actor(network)
+    # Each episode has its own seed; asking for one step's worth of evaluation plays exactly one.
+    played = [evaluate_policy(act, env, seed + episode, steps=1) for episode in range(episodes)]
+    env.close()
+    returns = [one.returns[0] for one in played]
+    mean = sum(returns) / episodes
+    return dict(env=config.env, variant=config.variant, policy=policy, step=info.step, episodes=episodes,
+                return_mean=mean, return_std=(sum((r - mean) ** 2 for r in returns) / episodes) ** 0.5,
+                returns=returns, lengths=[one.lengths[0] for one in played])

@@ -1,0 +1,126 @@
+"""The replay D: a ring in TensorFlow variables, sampled inside the graph, every observation stored once.
+
+Each environment has a lane of consecutive slots. A slot holds (s, a, r, terminated); s' is the observation of the slot
+after it. So the newest observation is always written one slot ahead, and an episode that is cut off by truncation
+leaves one slot more, which holds its last observation and starts no transition. After a terminated episode nothing is
+bootstrapped, so its s' may be any observation, and it needs no slot.
+
+`starts` lists the slots that do start a transition, oldest first: drawing from it is exactly uniform.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from virel_tf.types import Transition
+
+
+class Rows(NamedTuple):
+    """Slots in the order they were filled, of all lanes together: what the ring is made of and restored from."""
+
+    lane: np.ndarray  # [N] int32
+    observation: np.ndarray  # [N, D] float32
+    action: np.ndarray  # [N, A] float32
+    reward: np.ndarray  # [N] float32
+    terminated: np.ndarray  # [N] float32
+    starts: np.ndarray  # [N] bool, false where the slot only holds a truncated episode's last observation
+
+
+class ReplayRing:
+    """Up to `capacity` transitions from `lanes` environments, as [B, ...] batches drawn with stateless seeds."""
+
+    def __init__(self, capacity: int, lanes: int, observation_size: int, action_size: int) -> None:
+        self.lanes = lanes
+        self.lane_capacity = capacity // lanes
+        # One slot in a hundred for truncated episodes' last observations, and the newest observation's.
+        self.lane_slots = self.lane_capacity + self.lane_capacity // 100 + 2
+        slots = lanes * self.lane_slots
+        with tf.device("CPU"):
+            self.observation = tf.Variable(tf.zeros([slots, observation_size]), trainable=False)
+            self.action = tf.Variable(tf.zeros([slots, action_size]), trainable=False)
+            self.reward = tf.Variable(tf.zeros([slots]), trainable=False)
+            self.terminated = tf.Variable(tf.zeros([slots]), trainable=False)
+            self.starts = tf.Variable(tf.zeros([slots], tf.int32), trainable=False)
+        self.head = [0] * lanes  # slot of each lane's newest observation
+        self.first = np.zeros(lanes, np.int64)  # position of the oldest transition in the lane's part of `starts`
+        self.count = np.zeros(lanes, np.int64)  # transitions in the lane
+        self._slot_of = np.zeros([lanes, self.lane_slots], np.int32)  # host copy of `starts`, to know what is dropped
+        self._write = tf.function(self._scatter, input_signature=[
+            tf.TensorSpec([None], tf.int32), tf.TensorSpec([None, observation_size]),
+            tf.TensorSpec([None, action_size]), tf.TensorSpec([None]), tf.TensorSpec([None]),
+            tf.TensorSpec([None], tf.int32), tf.TensorSpec([None], tf.int32)])
+
+    def __len__(self) -> int:
+        return int(self.count.sum())
+
+    @property
+    def rows_alive(self) -> int:
+        """How many of the last rows appended may still be in the ring (a lane can fill at most twice as fast)."""
+        return self.lanes * self.lane_slots * (1 if self.lanes == 1 else 2)
+
+    def append(self, rows: Rows, newest: np.ndarray) -> None:
+        """Adds rows in their order and, one slot ahead in each lane, its newest observation (newest [E, D])."""
+        chunk = self.lane_slots // 2  # so that no call writes a slot twice
+        for begin in range(0, max(len(rows.lane), 1), chunk):
+            self._append(Rows(*(part[begin:begin + chunk] for part in rows)), newest)
+
+    def _append(self, rows: Rows, newest: np.ndarray) -> None:
+        slots, positions, starting_slots = [], [], []
+        for lane, starts in zip(rows.lane.tolist(), rows.starts.tolist(), strict=True):
+            slot = self.head[lane]
+            slots.append(lane * self.lane_slots + slot)
+            if starts:
+                positions.append(lane * self.lane_slots + self._push(lane, slot))
+                starting_slots.append(slots[-1])
+            self.head[lane] = (slot + 1) % self.lane_slots
+            self._drop_start(lane, self.head[lane])
+        heads = [lane * self.lane_slots + head for lane, head in enumerate(self.head)]
+        padding = np.zeros([self.lanes, rows.action.shape[1]], np.float32)
+        self._write(np.array(slots + heads, np.int32), np.concatenate([rows.observation, newest]),
+                    np.concatenate([rows.action, padding]), np.append(rows.reward, padding[:, 0]),
+                    np.append(rows.terminated, padding[:, 0]), np.array(positions, np.int32),
+                    np.array(starting_slots, np.int32))
+
+    def _push(self, lane: int, slot: int) -> int:
+        """Enters a transition's slot at the end of the lane's list and returns its position there."""
+        if self.count[lane] == self.lane_capacity:
+            self._drop_oldest(lane)
+        position = int(self.first[lane] + self.count[lane]) % self.lane_slots
+        self._slot_of[lane, position] = slot
+        self.count[lane] += 1
+        return position
+
+    def _drop_start(self, lane: int, slot: int) -> None:
+        """Forgets the oldest transition if it starts in a slot about to be overwritten."""
+        if self.count[lane] and self._slot_of[lane, self.first[lane]] == slot:
+            self._drop_oldest(lane)
+
+    def _drop_oldest(self, lane: int) -> None:
+        self.first[lane] = (self.first[lane] + 1) % self.lane_slots
+        self.count[lane] -= 1
+
+    def _scatter(self, slots, observation, action, reward, terminated, positions, starting_slots):
+        for variable, value in ((self.observation, observation), (self.action, action), (self.reward, reward),
+                                (self.terminated, terminated)):
+            tf.raw_ops.ResourceScatterUpdate(resource=variable.handle, indices=slots, updates=value)
+        tf.raw_ops.ResourceScatterUpdate(resource=self.starts.handle, indices=positions, updates=starting_slots)
+
+    def bounds(self) -> tuple[tf.Tensor, tf.Tensor]:
+        """(first [E], count [E]): what `sample` needs to know of the ring, as tensors."""
+        return tf.constant(self.first, tf.int32), tf.constant(self.count, tf.int32)
+
+    def sample(self, first: tf.Tensor, count: tf.Tensor, size: int, seed: tf.Tensor) -> Transition:
+        """`size` transitions drawn uniformly, with replacement; in the graph. first and count from `bounds`."""
+        draws = tf.random.stateless_uniform([2, size], seed, minval=None, maxval=None, dtype=tf.int32)
+        # 31 random bits modulo the count: for a million transitions the bias is below one in two thousand.
+        draws = tf.bitwise.bitwise_and(draws, tf.int32.max)
+        lane = draws[0] % self.lanes
+        position = (tf.gather(first, lane) + draws[1] % tf.gather(count, lane)) % self.lane_slots
+        slot = tf.gather(self.starts, lane * self.lane_slots + position)
+        following = lane * self.lane_slots + (slot - lane * self.lane_slots + 1) % self.lane_slots
+        return Transition(tf.gather(self.observation, slot), tf.gather(self.action, slot),
+                          tf.gather(self.reward, slot), tf.gather(self.terminated, slot),
+                          tf.gather(self.observation, following))

@@ -1,0 +1,21 @@
+"""How TensorFlow uses the machine."""
+
+from __future__ import annotations
+
+import os
+
+import tensorflow as tf
+
+
+def cores(threads: int) -> int:
+    """How many cores to use: those asked for, or (0) those this process may run on."""
+    return threads or len(os.sched_getaffinity(0))
+
+
+def configure(threads: int) -> None:
+    """Threads across operations, not inside them: these networks are too small to split one product over cores."""
+    if tf.config.threading.get_inter_op_parallelism_threads() == 0:
+        tf.config.threading.set_intra_op_parallelism_threads(1)
+        tf.config.threading.set_inter_op_parallelism_threads(cores(threads))
+    for gpu in tf.config.list_physical_devices("GPU"):
+        tf.config.experimental.set_memory_growth(gpu, True)

@@ -1,0 +1,204 @@
+"""`virel-tf train`: a run from the user's side. The run yields; evaluation, logging and checkpoints follow it."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+
+from virel_tf import runtime
+from virel_tf.algorithms.learner import METRICS
+from virel_tf.config import Config, ConfigError, differences
+from virel_tf.envs.make import make_env
+from virel_tf.errors import RunError
+from virel_tf.evaluate.rollout import Evaluation, evaluate_policy
+from virel_tf.networks.policies import deterministic_actor
+from virel_tf.train.checkpoint import CheckpointStore, atomic_write, ensure_writable
+from virel_tf.train.curve import draw_learning_curve
+from virel_tf.train.logging import MetricsLog
+from virel_tf.train.policy_file import save_policy
+from virel_tf.train.progress import Progress
+from virel_tf.train.run import Iteration, Run
+from virel_tf.train.triggers import StopRequest, crossed
+
+
+def train(config: Config) -> int:
+    """Trains until total_steps or until asked to stop; goes on from the newest checkpoint. Returns the exit code."""
+    runtime.configure(config.threads)
+    folder = config.directory
+    refuse_other_run(config, folder)
+    ensure_writable(folder)
+    with only_writer(folder), StopRequest() as stop:
+        return Training(config, folder).go(stop)
+
+
+def refuse_other_run(config: Config, folder: Path) -> None:
+    """ConfigError where the folder holds a run that this configuration would overwrite or change."""
+    saved = folder / "config.json"
+    if not saved.exists():
+        return
+    if config.resume == "never":
+        raise ConfigError(f"--resume=never: {folder} holds a run already; give another --run_dir or remove it")
+    changes = differences(json.loads(saved.read_text()), config)
+    if changes:
+        raise ConfigError(f"--run_dir: {folder} holds a run with other settings ({'; '.join(changes)}); "
+                          "give those again, or another --run_dir")
+
+
+@contextmanager
+def only_writer(folder: Path) -> Iterator[None]:
+    """Holds the folder's lock, so that two processes never write one run."""
+    with open(folder / ".lock", "w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise RunError(f"another process is training in {folder}") from None
+        yield
+
+
+class Training:
+    """One process's part in a run: from the newest checkpoint, or from nothing, to the end or a stop."""
+
+    def __init__(self, config: Config, folder: Path) -> None:
+        self.config, self.folder = config, folder
+        self.run = Run(config)
+        self.eval_env = make_env(config.env)
+        self.act = deterministic_actor(self.run.learner.policy)
+        atomic_write(folder / "config.json", config.to_json().encode())
+        self.store = CheckpointStore(folder / "checkpoints")
+        self.window = Window()
+        self.best = -np.inf
+        self.seconds_before = 0.0
+        rows = 0
+        checkpoint = self.store.load_newest()
+        if checkpoint:
+            self.run.restore(checkpoint)
+            self.window.load_state(checkpoint.arrays)
+            rows, self.best = checkpoint.info["metrics_rows"], checkpoint.info["best"]
+            self.seconds_before = checkpoint.info["seconds"]
+        self.log = MetricsLog(folder, rows)
+        self.progress = Progress(config.total_steps, self.run.step)
+        self.started = time.monotonic()
+        self.start_step = self.run.step
+
+    def go(self, stop: StopRequest) -> int:
+        """The loop over iterations and what follows each."""
+        if self.start_step:
+            self.progress.message(f"{self.folder}: going on from step {self.start_step}")
+        foreign = self.run.envs[0].foreign_state
+        if foreign:
+            self.progress.message(f"--env: {self.config.env} keeps state that cannot be saved ({', '.join(foreign)}); "
+                                  "a resumed run will differ from an uninterrupted one")
+        before = saved = self.start_step
+        try:
+            for iteration in self.run.iterate():
+                self.window.add(iteration)
+                if crossed(self.config.eval_every, before, iteration.step):
+                    self.evaluate_and_log()
+                if crossed(self.config.checkpoint_every, before, iteration.step):
+                    self.save()
+                    saved = iteration.step
+                self.progress.update(iteration.step, self.window.last_return, self.window.last_epsilon)
+                before = iteration.step
+                if stop.signal:
+                    break
+            if before > saved:
+                self.save()
+        except RunError as error:
+            good = self.store.newest_path()
+            raise RunError(f"{error}; last good checkpoint: {good or 'none yet'}") from None
+        finally:
+            self.progress.close()
+            self.log.close()
+            self.run.close()
+        self.say_goodbye(stop)
+        return stop.exit_code
+
+    def evaluate_and_log(self) -> None:
+        """One evaluation, one row of metrics.csv, and the policy if it is the best so far."""
+        evaluation = evaluate_policy(self.act, self.eval_env,
+                                     seed=self.config.seed * 1_000_003 + self.run.step, steps=self.config.eval_steps)
+        if evaluation.mean > self.best:
+            self.best = evaluation.mean
+            save_policy(self.folder / "policies" / "best.npz", self.run.learner.policy, self.run.step, self.best)
+        seconds = self.seconds_before + time.monotonic() - self.started
+        rate = (self.run.step - self.start_step) / max(time.monotonic() - self.started, 1e-9)
+        self.window.last_return = evaluation.mean
+        self.log.write({"step": self.run.step, **evaluation_columns(evaluation), **self.window.columns(),
+                        "seconds": round(seconds, 2), "steps_per_s": round(rate, 1)})
+        self.window.clear()
+
+    def save(self) -> None:
+        """A checkpoint, the last policy and the learning curve."""
+        seconds = self.seconds_before + time.monotonic() - self.started
+        self.run.save(self.store, self.window.state(), dict(
+            metrics_rows=len(self.log.rows), best=float(self.best), seconds=seconds))
+        save_policy(self.folder / "policies" / "last.npz", self.run.learner.policy, self.run.step,
+                    self.window.last_return)
+        if self.log.rows:
+            title = f"{self.config.env}, {self.config.variant}, seed {self.config.seed}"
+            draw_learning_curve(self.log.rows, self.folder / "learning_curve.png", title)
+
+    def say_goodbye(self, stop: StopRequest) -> None:
+        """The last line a user reads."""
+        if stop.signal:
+            print(f"stopped at step {self.run.step} and saved; the same command goes on from there")
+        else:
+            print(f"{self.config.env} {self.config.variant} seed {self.config.seed}: step {self.run.step}, "
+                  f"last return {self.window.last_return or float('nan'):.1f}, best {self.best:.1f}; see {self.folder}")
+
+
+class Window:
+    """What happened since the last row of metrics.csv."""
+
+    def __init__(self) -> None:
+        self.last_return: float | None = None
+        self.last_epsilon: float | None = None
+        self.clear()
+
+    def clear(self) -> None:
+        """Starts a new row."""
+        self.sums = np.zeros(len(METRICS))
+        self.updates = 0
+        self.returns: list[float] = []
+
+    def add(self, iteration: Iteration) -> None:
+        """Takes in one iteration."""
+        self.returns += [episode.return_ for episode in iteration.episodes]
+        if len(iteration.metrics):
+            self.sums += iteration.metrics.sum(axis=0, dtype=np.float64)
+            self.updates += len(iteration.metrics)
+            self.last_epsilon = float(iteration.metrics[-1, METRICS.index("epsilon")])
+
+    def columns(self) -> dict[str, float | None]:
+        """Means over the window; None where there is nothing to average."""
+        means = self.sums / self.updates if self.updates else [None] * len(METRICS)
+        return {"train_return": float(np.mean(self.returns)) if self.returns else None,
+                "train_episodes": len(self.returns),
+                **{name: None if mean is None else float(mean) for name, mean in zip(METRICS, means, strict=True)}}
+
+    def state(self) -> dict[str, np.ndarray]:
+        """For the checkpoint: the row it falls into is then the same as without it."""
+        last = [np.nan if self.last_return is None else self.last_return]
+        return {"window/sums": self.sums, "window/updates": np.array(self.updates),
+                "window/returns": np.array(self.returns, np.float64), "window/last_return": np.array(last)}
+
+    def load_state(self, arrays: dict[str, np.ndarray]) -> None:
+        """Goes on with a window that `state` saved."""
+        self.sums, self.updates = arrays["window/sums"].copy(), int(arrays["window/updates"])
+        self.returns = arrays["window/returns"].tolist()
+        last = float(arrays["window/last_return"][0])
+        self.last_return = None if np.isnan(last) else last
+
+
+def evaluation_columns(evaluation: Evaluation) -> dict[str, float]:
+    """The evaluation's part of a row."""
+    return {"eval_return": evaluation.mean, "eval_return_min": min(evaluation.returns),
+            "eval_return_max": max(evaluation.returns), "eval_episodes": len(evaluation.returns),
+            "eval_length": float(np.mean(evaluation.lengths))}
+

@@ -1,0 +1,37 @@
+"""When something happens: every so many steps, or when the user asks the run to stop."""
+
+from __future__ import annotations
+
+import signal
+
+
+def crossed(every: int, before: int, now: int) -> bool:
+    """Whether a multiple of `every` lies in (before, now]."""
+    return now // every > before // every
+
+
+class StopRequest:
+    """Ctrl-C or SIGTERM, remembered until the run is at a point where it can save; the second one stops at once."""
+
+    def __init__(self) -> None:
+        self.signal: int | None = None
+        self._earlier: dict[int, object] = {}
+
+    def __enter__(self) -> StopRequest:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            self._earlier[number] = signal.signal(number, self._remember)
+        return self
+
+    def __exit__(self, *args: object) -> None:
+        for number, handler in self._earlier.items():
+            signal.signal(number, handler)
+
+    def _remember(self, number: int, frame: object) -> None:
+        del frame
+        self.signal = number
+        signal.signal(number, signal.SIG_DFL)
+
+    @property
+    def exit_code(self) -> int:
+        """128 + the signal's number, as shells have it; 0 without one."""
+        return 128 + self.signal if self.signal else 0
