@@ -82,10 +82,10 @@ class Learner:
         updates = self.config.steps_per_iteration * self.config.updates_per_step
         metrics = tf.TensorArray(tf.float32, updates, element_shape=[len(METRICS)])
         for i in tf.range(updates):
-            metrics = metrics.write(i, self._update_once(first, count, done + i, mean_abs_reward))
+            metrics = metrics.write(i, self.update_once(first, count, done + i, mean_abs_reward))
         return metrics.stack()
 
-    def _update_once(self, first: tf.Tensor, count: tf.Tensor, done: tf.Tensor,
+    def update_once(self, first: tf.Tensor, count: tf.Tensor, done: tf.Tensor,
                      mean_abs_reward: tf.Tensor) -> tf.Tensor:
         """One M-step of Q and V and one E-step of the policy on one batch (Algorithms 1 and 2)."""
         config, recipe = self.config, self.recipe

@@ -6,6 +6,7 @@ second. Each reported rate is the median over its windows.
 
 from __future__ import annotations
 
+import dataclasses
 import statistics
 import time
 from collections.abc import Callable
@@ -27,7 +28,7 @@ def run_benchmark(config: Config, seconds: float) -> dict[str, Any]:
     """Measures for about `seconds`; see docs/benchmark.md for what each number means."""
     runtime.configure(config.threads)
     cores = runtime.cores(config.threads)
-    run = Run(config)
+    run = Run(dataclasses.replace(config, total_steps=2**31 - 1))
     fill_replay(run)
     iterations = run.iterate()
     size = config.steps_per_iteration
@@ -71,7 +72,7 @@ def split_gemm(cores: int) -> Callable[[], object]:
 def update_graph(run: Run) -> tf.types.experimental.ConcreteFunction:
     """The graph of one update by itself."""
     first, count = run.replay.bounds()
-    return tf.function(run.learner._update_once).get_concrete_function(
+    return tf.function(run.learner.update_once).get_concrete_function(
         first, count, tf.constant(0), tf.constant(1.0))
 
 

@@ -6,16 +6,18 @@ import keras
 import tensorflow as tf
 
 
-def hidden_layer(units: int, **kwargs) -> keras.layers.Dense:
-    """A ReLU layer with weights uniform in +-1/sqrt(fan in) and biases of 0.1."""
-    uniform = keras.initializers.VarianceScaling(1 / 3, "fan_in", "uniform", seed=kwargs.pop("seed", None))
-    return keras.layers.Dense(units, "relu", kernel_initializer=uniform, bias_initializer=constant(0.1), **kwargs)
+def hidden_layers(units: int, count: int, seed: int) -> list[keras.layers.Dense]:
+    """ReLU layers with weights uniform in +-1/sqrt(fan in) and biases of 0.1."""
+    return [keras.layers.Dense(
+        units, "relu", bias_initializer=constant(0.1), name=f"hidden{i}",
+        kernel_initializer=keras.initializers.VarianceScaling(1 / 3, "fan_in", "uniform", seed=seed + i))
+        for i in range(count)]
 
 
 def output_layer(units: int, bound: float, seed: int) -> keras.layers.Dense:
     """A linear layer with weights uniform in +-bound: the network starts close to zero."""
     uniform = keras.initializers.RandomUniform(-bound, bound, seed=seed)
-    return keras.layers.Dense(units, kernel_initializer=uniform, dtype="float32")
+    return keras.layers.Dense(units, kernel_initializer=uniform, dtype="float32", name="output")
 
 
 def constant(value: float) -> keras.initializers.Initializer:
@@ -28,7 +30,7 @@ class ValueNetwork(keras.Model):
 
     def __init__(self, observation_size: int, hidden: int, layers: int, seed: int, name: str = "v") -> None:
         super().__init__(name=name)
-        self.hidden_layers = [hidden_layer(hidden, seed=seed + i) for i in range(layers)]
+        self.hidden_layers = hidden_layers(hidden, layers, seed)
         self.output_layer = output_layer(1, 3e-3, seed + layers)
         self(tf.zeros([1, observation_size]))
 
@@ -53,9 +55,9 @@ class QNetwork(keras.Model):
         bound = (observation_size + action_size) ** -0.5
         first = [keras.initializers.RandomUniform(-bound, bound, seed=seed + i) for i in range(2)]
         self.observation_layer = keras.layers.Dense(hidden, kernel_initializer=first[0],
-                                                    bias_initializer=constant(0.1))
-        self.action_layer = keras.layers.Dense(hidden, use_bias=False, kernel_initializer=first[1])
-        self.hidden_layers = [hidden_layer(hidden, seed=seed + 2 + i) for i in range(layers - 1)]
+                                                    bias_initializer=constant(0.1), name="observation")
+        self.action_layer = keras.layers.Dense(hidden, use_bias=False, kernel_initializer=first[1], name="action")
+        self.hidden_layers = hidden_layers(hidden, layers - 1, seed + 2)
         self.output_layer = output_layer(1, 3e-3, seed + 2 + layers)
         self(tf.zeros([1, observation_size]), tf.zeros([1, action_size]))
 

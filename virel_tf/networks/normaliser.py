@@ -16,6 +16,7 @@ class Normaliser(keras.layers.Layer):
         self.mean = self.add_weight(shape=(size,), initializer="zeros", trainable=False, name="mean")
         self.variance = self.add_weight(shape=(size,), initializer="ones", trainable=False, name="variance")
         self.count = self.add_weight(shape=(), initializer="zeros", trainable=False, name="count")
+        self.built = True
 
     def call(self, observation: tf.Tensor) -> tf.Tensor:
         scaled = (observation - self.mean.value) * tf.math.rsqrt(self.variance.value + 1e-8)

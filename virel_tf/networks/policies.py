@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_probability as tfp
 
-from virel_tf.networks.critics import hidden_layer, output_layer
+from virel_tf.networks.critics import hidden_layers, output_layer
 from virel_tf.networks.normaliser import Normaliser
 
 LOG_SCALE_RANGE = (-20.0, 2.0)
@@ -25,7 +25,7 @@ class TanhGaussianPolicy(keras.Model):
                  name: str = "policy") -> None:
         super().__init__(name=name)
         self.normaliser = Normaliser(observation_size)
-        self.hidden_layers = [hidden_layer(hidden, seed=seed + i) for i in range(layers)]
+        self.hidden_layers = hidden_layers(hidden, layers, seed)
         self.output_layer = output_layer(2 * action_size, 1e-3, seed + layers)
         self(tf.zeros([1, observation_size]))
 

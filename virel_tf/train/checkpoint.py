@@ -1,11 +1,9 @@
-"""Checkpoints on disk that survive a kill or a power cut at any instant, and say so when they are damaged.
+"""Checkpoints on disk: flushed under a temporary name, then renamed, so that no kill or power cut leaves half of one.
 
     folder/step-000012000/manifest.json    step, info, and size and SHA-256 of every file below
                           state.npz        the arrays
                           NAME.bin         one file per blob
     folder/replay/rows-FIRST-LAST.npz      rows of the replay log; written once, shared by successive checkpoints
-
-A checkpoint is written under a temporary name, flushed to the disk, and only then renamed.
 """
 
 from __future__ import annotations
@@ -14,7 +12,6 @@ import contextlib
 import errno
 import hashlib
 import io
-import itertools
 import json
 import os
 import re
@@ -22,7 +19,7 @@ import shutil
 import sys
 import tempfile
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
@@ -65,51 +62,49 @@ class CheckpointStore:
 
     def save(self, step: int, arrays: dict[str, np.ndarray], blobs: dict[str, bytes], info: dict[str, Any],
              new_segment: Segment | None, keep_from: int) -> Path:
-        """Adds a checkpoint and removes what it makes superfluous.
+        """Adds a checkpoint, then removes what it makes superfluous. RunError: the earlier ones are as they were.
 
-        `new_segment` holds the replay rows added since the last save or load; rows before `keep_from` are no
-        longer needed. RunError where the disk refuses: the checkpoints from before are then as they were.
+        `new_segment`: the replay rows since the last save or load. Rows before `keep_from` are no longer needed.
         """
-        target = self.folder / f"step-{step:09d}"
-        temporary = self.folder / (TEMPORARY + target.name)
         newest = self.newest_path()
         if newest and _step_of(newest) > step:
             raise RunError(f"cannot save step {step} in {self.folder}: {newest.name} of another run is there")
         segments = self._continued(new_segment, keep_from)
+        target = self.folder / f"step-{step:09d}"
+        temporary = self.folder / (TEMPORARY + target.name)
+        shutil.rmtree(temporary, ignore_errors=True)
         try:
             self._replay.mkdir(parents=True, exist_ok=True)
-            shutil.rmtree(temporary, ignore_errors=True)
             temporary.mkdir()
             if new_segment is not None:
-                segments.append(self._add_rows(new_segment, temporary))
-            _write_folder(temporary, step, arrays, blobs, info, segments)
+                segments.append(self._write_rows(new_segment, temporary))
+            state = _write(temporary / "state.npz", _pack(arrays))
+            files = {name: _write(temporary / f"{quote(name, safe='')}.bin", blob) for name, blob in blobs.items()}
+            manifest = dict(format=FORMAT, step=step, info=info, state=state, blobs=files, segments=segments)
+            manifest["checksum"] = _checksum(manifest)
+            _write(temporary / "manifest.json", json.dumps(manifest, indent=1).encode())
             self._put_in_place(temporary, target)
         except OSError as error:
-            self._discard(temporary, segments)
-            newest = self.newest_path()
+            shutil.rmtree(temporary, ignore_errors=True)
             left = f"{newest} is still whole" if newest else "there is no earlier checkpoint"
-            raise RunError(f"cannot write checkpoint {target}: {reason(error)}; {left}") from error
+            raise RunError(f"cannot write checkpoint {target}: {error.strerror}; {left}") from error
         self._segments = segments
         self._clean_up()
         return target
 
     def load_newest(self) -> Checkpoint | None:
         """The newest whole checkpoint; None where nothing was ever saved. Damaged ones are set aside."""
-        damaged = False
         for path in self._candidates():
             try:
                 manifest = _read_manifest(path)
-                checkpoint = _read_checkpoint(path, self._replay, manifest)
-            except _Damaged as damage:
-                damaged = True
-                self._set_aside(path, damage)
-            else:
                 self._segments = manifest["segments"]
-                return checkpoint
-        # Those set aside by an earlier start count too: a restarted run must not quietly begin at step 0.
-        if damaged or any(self.folder.glob("damaged-*")):
-            raise RunError(f"no usable checkpoint in {self.folder}: all are damaged; remove it to start afresh")
+                return _read_checkpoint(path, self._replay, manifest)
+            except _Damaged as damage:
+                self._set_aside(path, damage)
         self._segments = []
+        # Those set aside by an earlier start count too: a restarted run must not quietly begin at step 0.
+        if self.newest_path() or any(self.folder.glob("damaged-*")):
+            raise RunError(f"no usable checkpoint in {self.folder}: all are damaged; remove it to start afresh")
         return None
 
     def newest_path(self) -> Path | None:
@@ -119,11 +114,9 @@ class CheckpointStore:
     def _candidates(self) -> list[Path]:
         """Checkpoint folders, newest first. A replaced one counts: its successor may never have arrived."""
         try:
-            names = os.listdir(self.folder)
-        except (FileNotFoundError, NotADirectoryError):
-            return []
+            names = os.listdir(self.folder) if self.folder.exists() else []
         except OSError as error:
-            raise RunError(f"cannot read {self.folder}: {reason(error)}") from error
+            raise RunError(f"cannot read {self.folder}: {error.strerror}") from error
         paths = [self.folder / name for name in names if re.fullmatch(r"(replaced-)?step-\d+", name)]
         return sorted(paths, key=lambda path: (_step_of(path), path.name.startswith("step-")), reverse=True)
 
@@ -135,16 +128,20 @@ class CheckpointStore:
             raise ValueError(f"replay rows from {new.first} do not continue those up to {entries[-1]['last']}")
         return entries
 
-    def _add_rows(self, segment: Segment, temporary: Path) -> dict:
-        """Writes a segment file; not over an old one of that name, since the old one's checkpoint may be needed."""
-        stem = f"rows-{segment.first:09d}-{segment.last:09d}"
-        entry = _write(temporary / f"{stem}.npz", _pack(segment.arrays))
-        name = f"{stem}-{entry['sha256'][:16]}.npz" if (self._replay / entry["file"]).exists() else entry["file"]
-        os.replace(temporary / entry["file"], self._replay / name)
-        _sync_folder(self._replay)
-        return {**entry, "file": name, "first": segment.first, "last": segment.last}
+    def _write_rows(self, segment: Segment, folder: Path) -> dict:
+        """Writes a segment file. One of that name may be in use by a checkpoint that is needed again: not over it."""
+        name = f"rows-{segment.first:09d}-{segment.last:09d}.npz"
+        data = _pack(segment.arrays)
+        if (self._replay / name).exists():
+            name = name.replace(".npz", f"-{hashlib.sha256(data).hexdigest()[:16]}.npz")
+        return {"first": segment.first, "last": segment.last, **_write(folder / name, data)}
 
     def _put_in_place(self, temporary: Path, target: Path) -> None:
+        """Gives a checkpoint its name. All that takes up space has been written by now."""
+        for rows in temporary.glob("rows-*.npz"):
+            os.replace(rows, self._replay / rows.name)
+        _sync_folder(self._replay)
+        _sync_folder(temporary)
         if target.exists():  # one folder cannot be renamed over another
             replaced = self.folder / f"replaced-{target.name}"
             _remove_folder(replaced)
@@ -152,32 +149,26 @@ class CheckpointStore:
         os.rename(temporary, target)
         _sync_folder(self.folder)
 
-    def _discard(self, temporary: Path, segments: list[dict]) -> None:
-        """Removes what a failed save wrote; the rows too, unless the checkpoint they belong to is in place."""
-        with contextlib.suppress(OSError):
-            for entry in segments if temporary.exists() else []:
-                if entry not in self._segments:
-                    (self._replay / entry["file"]).unlink()
-        shutil.rmtree(temporary, ignore_errors=True)
-
     def _clean_up(self) -> None:
         """Removes all but the newest whole checkpoints, the rows none of them needs, and leftover temporaries."""
-        kept: dict[int, Path] = {}
-        needed = set()
+        kept: dict[int, dict] = {}
         try:
             for path in self._candidates():
-                if len(kept) < KEPT and _step_of(path) not in kept and (manifest := _manifest_or_none(path)):
-                    kept[_step_of(path)] = path
-                    needed.update(entry["file"] for entry in manifest["segments"])
+                manifest = None
+                with contextlib.suppress(_Damaged):
+                    manifest = _read_manifest(path)
+                if manifest and _step_of(path) not in kept and len(kept) < KEPT:
+                    kept[_step_of(path)] = manifest
                 else:
                     _remove_folder(path)
-            for path in self._replay.iterdir():
+            needed = {entry["file"] for manifest in kept.values() for entry in manifest["segments"]}
+            for path in self._replay.glob("rows-*.npz"):
                 if path.name not in needed:
                     path.unlink()
-            for path in self.folder.glob(f"{TEMPORARY}*"):
-                shutil.rmtree(path)
         except OSError as error:
-            self._warn(f"warning: cannot remove old files in {self.folder}: {reason(error)}")
+            self._warn(f"warning: cannot remove old files in {self.folder}: {error.strerror}")
+        for path in self.folder.glob(f"{TEMPORARY}*"):
+            shutil.rmtree(path, ignore_errors=True)
 
     def _set_aside(self, path: Path, damage: _Damaged) -> None:
         aside = self.folder / f"damaged-{path.name}"
@@ -186,7 +177,7 @@ class CheckpointStore:
             os.rename(path, aside)
             outcome = f"renamed to {aside.name}"
         except OSError as error:  # reading from a read-only place is fine
-            outcome = f"left there: {reason(error)}"
+            outcome = f"left there: {error.strerror}"
         self._warn(f"warning: checkpoint {path} is damaged ({damage}); {outcome}")
 
 
@@ -200,24 +191,18 @@ def atomic_write(path: Path, data: bytes) -> None:
     except OSError as error:
         with contextlib.suppress(OSError):
             temporary.unlink()
-        raise RunError(f"cannot write {path}: {reason(error)}") from error
+        raise RunError(f"cannot write {path}: {error.strerror}") from error
 
 
 def ensure_writable(folder: Path) -> None:
     """Makes the folder and tries to write in it; RunError where that fails."""
     try:
-        Path(folder).mkdir(parents=True, exist_ok=True)
+        if not folder.exists():  # else a file in the way would be told as "File exists"
+            folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder) as probe:
             probe.write(bytes(4096))
     except OSError as error:
-        raise RunError(f"cannot write to {folder}: {reason(error)}") from error
-
-
-def reason(error: OSError) -> str:
-    """Why the file system refused, in words."""
-    if isinstance(error, (FileExistsError, NotADirectoryError)):
-        return "a file is where a folder should be"
-    return error.strerror or str(error)
+        raise RunError(f"cannot write to {folder}: {error.strerror}") from error
 
 
 class _Damaged(Exception):
@@ -258,22 +243,18 @@ def _sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def _read(path: Path) -> bytes:
+def _read(path: Path, entry: dict | None = None) -> bytes:
+    """The content of a file, which is as the manifest's entry says."""
     try:
-        return path.read_bytes()
+        data = path.read_bytes()
     except PermissionError as error:  # may well be sound: not to be passed over
-        raise RunError(f"cannot read {path}: {reason(error)}") from error
+        raise RunError(f"cannot read {path}: {error.strerror}") from error
     except OSError as error:
-        raise _Damaged(f"{path.name}: {reason(error)}") from error
-
-
-def _read_verified(folder: Path, entry: dict) -> bytes:
-    """The content of a file that is as the manifest says."""
-    data = _read(folder / entry["file"])
-    if len(data) != entry["size"]:
-        raise _Damaged(f"{entry['file']} has {len(data)} bytes instead of {entry['size']}")
-    if hashlib.sha256(data).hexdigest() != entry["sha256"]:
-        raise _Damaged(f"{entry['file']} has a wrong checksum")
+        raise _Damaged(f"{path.name}: {error.strerror}") from error
+    if entry and len(data) != entry["size"]:
+        raise _Damaged(f"{path.name} has {len(data)} bytes instead of {entry['size']}")
+    if entry and hashlib.sha256(data).hexdigest() != entry["sha256"]:
+        raise _Damaged(f"{path.name} has a wrong checksum")
     return data
 
 
@@ -291,8 +272,7 @@ def _pack(arrays: dict[str, np.ndarray]) -> bytes:
 
 
 def _unpack(data: bytes) -> dict[str, np.ndarray]:
-    with np.load(io.BytesIO(data), allow_pickle=False) as archive:
-        return {name: archive[name] for name in archive.files}
+    return dict(np.load(io.BytesIO(data), allow_pickle=False))
 
 
 def _checksum(manifest: dict) -> str:
@@ -312,8 +292,8 @@ def _read_manifest(folder: Path) -> dict:
 def _read_checkpoint(folder: Path, replay: Path, manifest: dict) -> Checkpoint:
     if manifest["format"] != FORMAT:
         raise RunError(f"checkpoint {folder} has format {manifest['format']}; this version reads {FORMAT}")
-    arrays = _unpack(_read_verified(folder, manifest["state"]))
-    blobs = {name: _read_verified(folder, entry) for name, entry in manifest["blobs"].items()}
-    segments = [Segment(entry["first"], entry["last"], _unpack(_read_verified(replay, entry)))
+    arrays = _unpack(_read(folder / "state.npz", manifest["state"]))
+    blobs = {name: _read(folder / entry["file"], entry) for name, entry in manifest["blobs"].items()}
+    segments = [Segment(entry["first"], entry["last"], _unpack(_read(replay / entry["file"], entry)))
                 for entry in manifest["segments"]]
     return Checkpoint(manifest["step"], arrays, blobs, manifest["info"], segments)

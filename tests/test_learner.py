@@ -1,0 +1,166 @@
+"""One update of the learner on networks of one unit, where every loss and gradient can be worked out by hand."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from virel_tf.algorithms.learner import METRICS, Learner
+from virel_tf.algorithms.registry import RECIPES
+from virel_tf.config import Config
+from virel_tf.replay.ring import ReplayRing, Rows
+
+# s = 2, a = 0.5, r = 1, s' = 3.  Q(s, a) = 0.5 relu(s + 2 a), V(s) = 0.3 relu(s), V-bar(s) = 0.2 relu(s), and a policy
+# that does tanh(loc) = 0.5 with hardly any deviation.
+Q = 0.5 * (2 + 2 * 0.5)  # 1.5
+TARGET = 1 + 0.99 * 0.2 * 3  # 1.594
+TD = TARGET - Q  # 0.094
+LOC = math.atanh(0.5)
+
+
+def make_learner(terminated=0.0, **settings) -> Learner:
+    config = Config(hidden=1, layers=1, batch_size=1, replay_size=10, steps_per_iteration=1, epsilon_samples=1,
+                    **settings)
+    replay = ReplayRing(10, 1, 1, 1)
+    replay.append(Rows(np.array([0]), np.array([[2.0]], np.float32), np.array([[0.5]], np.float32),
+                       np.array([1.0], np.float32), np.array([terminated], np.float32), np.array([True])),
+                  np.array([[3.0]], np.float32))
+    learner = Learner(config, RECIPES[config.variant], replay, 1, 1)
+    for model, values in (
+            (learner.q, ([[1.0]], [0.0], [[2.0]], [[0.5]], [0.0])),  # observation, bias, action, output, bias
+            (learner.v, ([[1.0]], [0.0], [[0.3]], [0.0])),
+            (learner.target_v, ([[1.0]], [0.0], [[0.2]], [0.0])),
+            (learner.policy, ([[1.0]], [0.0], [[0.0, 0.0]], [LOC, -25.0]))):
+        for variable, value in zip(model.trainable_variables, values, strict=True):
+            variable.assign(value)
+    return learner
+
+
+def update(learner: Learner) -> dict[str, float]:
+    metrics = learner.update(*learner.replay.bounds(), tf.constant(0), tf.constant(1.0)).numpy()
+    return dict(zip(METRICS, metrics[0], strict=True))
+
+
+def gradients(optimiser) -> list[np.ndarray]:
+    """Adam's first moment after one step is a tenth of the gradient."""
+    return [moment.numpy() / 0.1 for moment in optimiser.first]
+
+
+def test_losses_by_hand():
+    metrics = update(make_learner(variant="virel"))
+    assert metrics["q_loss"] == pytest.approx(0.5 * TD**2, rel=1e-4)
+    assert metrics["v_loss"] == pytest.approx(0.5 * (0.6 - Q) ** 2, rel=1e-5)
+    assert (metrics["q"], metrics["v"]) == (pytest.approx(Q), pytest.approx(0.6))
+    assert metrics["epsilon"] == pytest.approx(TD**2, rel=1e-4)
+    assert metrics["temperature"] == 1.0
+    regulariser = 1e-3 * (LOC**2 + 20.0**2)
+    assert metrics["policy_loss"] == pytest.approx(-metrics["entropy"] - Q + regulariser, rel=1e-5)
+
+
+def test_gradient_of_q_by_hand():
+    learner = make_learner(variant="virel")
+    update(learner)
+    to_observation, to_bias, to_action, to_output, to_output_bias = gradients(learner.q_optimiser)
+    np.testing.assert_allclose(to_output_bias, [-TD], rtol=1e-4)  # dJ/dQ = Q - target, and nothing from J^pi or J^V
+    np.testing.assert_allclose(to_output, [[-TD * 3]], rtol=1e-4)
+    np.testing.assert_allclose(to_bias, [-TD * 0.5], rtol=1e-4)
+    np.testing.assert_allclose(to_observation, [[-TD * 0.5 * 2]], rtol=1e-4)
+    np.testing.assert_allclose(to_action, [[-TD * 0.5 * 0.5]], rtol=1e-4)
+
+
+def test_gradient_of_v_by_hand():
+    learner = make_learner(variant="virel")
+    update(learner)
+    to_kernel, to_bias, to_output, to_output_bias = gradients(learner.v_optimiser)
+    error = 0.6 - Q
+    np.testing.assert_allclose(to_output_bias, [error], rtol=1e-5)
+    np.testing.assert_allclose(to_output, [[error * 2]], rtol=1e-5)
+    np.testing.assert_allclose(to_bias, [error * 0.3], rtol=1e-5)
+    np.testing.assert_allclose(to_kernel, [[error * 0.3 * 2]], rtol=1e-5)
+
+
+@pytest.mark.parametrize("variant, temperature", [("virel", 1.0), ("beta", 4e-3 * TD**2)])
+def test_gradient_of_the_policy_by_hand(variant, temperature):
+    learner = make_learner(variant=variant)
+    assert update(learner)["temperature"] == pytest.approx(temperature, rel=1e-4)
+    to_loc, to_log_scale = gradients(learner.policy_optimiser)[3]
+    # d log pi / d loc = 2 tanh(loc) = 1; dQ/da = 0.5 * 2, da/dloc = 1 - 0.5^2; and the regulariser.
+    assert to_loc == pytest.approx(temperature * 1.0 - 0.75 + 2e-3 * LOC, rel=1e-4)
+    assert to_log_scale == 0.0  # clipped at -20
+
+
+def test_termination_ends_the_bootstrap():
+    assert update(make_learner(variant="virel", terminated=1.0))["q_loss"] == pytest.approx(0.5 * (1 - Q) ** 2)
+
+
+def test_reward_scale_multiplies_the_reward_alone():
+    metrics = update(make_learner(variant="virel", reward_scale=5.0))
+    assert metrics["q_loss"] == pytest.approx(0.5 * (5 + 0.99 * 0.6 - Q) ** 2, rel=1e-5)
+
+
+def test_adam_and_polyak_move_by_hand():
+    learner = make_learner(variant="virel", tau=0.1)
+    update(learner)
+    # Adam's first step is learning_rate * sign(gradient).
+    np.testing.assert_allclose(learner.v.trainable_variables[2].numpy(), [[0.3 + 3e-4]], rtol=1e-5)
+    np.testing.assert_allclose(learner.target_v.trainable_variables[2].numpy(), [[0.2 + 0.1 * (0.3 + 3e-4 - 0.2)]],
+                               rtol=1e-5)
+
+
+def test_epsilon_of_the_paper_equals_the_running_one_on_a_single_transition():
+    running, buffer = (update(make_learner(variant="beta", epsilon_estimator=name)) for name in ("running", "buffer"))
+    assert running["epsilon"] == pytest.approx(buffer["epsilon"], rel=1e-5)
+
+
+def test_epsilon_may_use_the_online_v():
+    metrics = update(make_learner(variant="beta", epsilon_value="online"))
+    assert metrics["epsilon"] == pytest.approx((1 + 0.99 * 0.9 - Q) ** 2, rel=1e-5)
+
+
+@pytest.mark.parametrize("warmup, temperature", [("alpha", 0.7), ("one", 4e-3), ("none", 4e-3 * TD**2)])
+def test_warmup_before_the_samples_are_there(warmup, temperature):
+    learner = make_learner(variant="beta", epsilon_warmup=warmup, alpha=0.7)
+    assert update(learner)["temperature"] == pytest.approx(4e-3 * TD**2, rel=1e-4)  # one sample is enough here
+    config = Config(hidden=1, layers=1, batch_size=1, replay_size=10, steps_per_iteration=1, epsilon_samples=2,
+                    variant="beta", epsilon_warmup=warmup, alpha=0.7)
+    cold = Learner(config, RECIPES["beta"], learner.replay, 1, 1)
+    for fresh, known in ((cold.q, make_learner().q), (cold.target_v, make_learner().target_v)):
+        fresh.set_weights(known.get_weights())
+    assert update(cold)["temperature"] == pytest.approx(temperature, rel=1e-4)
+
+
+def test_lambda_from_rewards_replaces_the_constant():
+    metrics = update(make_learner(variant="beta", lambda_from_rewards=True))
+    assert metrics["lambda"] == pytest.approx(0.01)  # (1 - 0.99) / 1
+    assert metrics["temperature"] == pytest.approx(0.01 * TD**2, rel=1e-4)
+
+
+def test_score_function_gradient_by_hand():
+    """With the action held fixed at the mean, log pi is stationary in loc but for the tanh's inverse: gradient 0."""
+    learner = make_learner(variant="virel", e_step="score", policy_regulariser=0.0)
+    update(learner)
+    assert gradients(learner.policy_optimiser)[0].shape == (1, 1)
+    assert np.isfinite(gradients(learner.policy_optimiser)[3]).all()
+
+
+def test_state_round_trip_is_bitwise():
+    learner = make_learner(variant="beta")
+    update(learner)
+    saved = {name: variable.numpy() for name, variable in learner.state().items()}
+    update(learner)
+    other = make_learner(variant="beta")
+    other.load_state(saved)
+    update(other)
+    for name, variable in learner.state().items():
+        np.testing.assert_array_equal(variable.numpy(), other.state()[name].numpy(), err_msg=name)
+
+
+def test_observation_statistics_are_part_of_the_state_and_reach_the_networks():
+    learner = make_learner(variant="virel", normalise_observations=True)
+    learner.update_statistics(np.array([[1.0], [3.0]], np.float32))  # mean 2, deviation 1
+    assert {"policy/normaliser/mean", "policy/normaliser/variance"} <= set(learner.state())
+    # s = 2 becomes 0, s' = 3 becomes 1: Q = 0.5 relu(2 * 0.5), target 1 + 0.99 * 0.2 * 1.
+    assert update(learner)["q_loss"] == pytest.approx(0.5 * (1.198 - 0.5) ** 2, rel=1e-4)

@@ -1,0 +1,156 @@
+"""The paper's functions against numbers worked out by hand and against finite differences."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from virel_tf.networks.policies import squashed_gaussian
+from virel_tf.objective.e_step import regulariser, reparametrised_loss, score_function_loss
+from virel_tf.objective.m_step import squared_error
+from virel_tf.objective.residual import lambda_from_rewards, residual_error, running_decay, running_mean
+from virel_tf.objective.targets import expected_q_target, td_target
+
+
+def test_td_target_by_hand():
+    target = td_target(tf.constant([1.0, 1.0]), tf.constant([0.0, 1.0]), tf.constant([10.0, 10.0]), 0.9)
+    np.testing.assert_allclose(target, [10.0, 1.0], rtol=1e-6)  # 1 + 0.9 * 10; nothing after termination
+
+
+def test_targets_pass_no_gradient():
+    value = tf.Variable([2.0])
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(td_target(tf.constant([1.0]), tf.constant([0.0]), value, 0.9)
+                             + expected_q_target(value))
+    assert tape.gradient(loss, value) is None
+
+
+def test_squared_error_and_its_gradient_by_hand():
+    prediction, target = tf.Variable([3.0, 1.0]), tf.Variable([1.0, 2.0])
+    with tf.GradientTape() as tape:
+        loss = squared_error(prediction, target)
+    assert float(loss) == pytest.approx(0.5 * (4 + 1) / 2)
+    to_prediction, to_target = tape.gradient(loss, [prediction, target])
+    np.testing.assert_allclose(to_prediction, [1.0, -0.5])  # (prediction - target) / 2
+    assert to_target is None
+
+
+def test_squared_error_rejects_shapes_that_would_broadcast():
+    with pytest.raises(ValueError, match="shape"):
+        squared_error(tf.zeros([3]), tf.zeros([3, 1]))
+
+
+@pytest.mark.parametrize("c, p, expected", [
+    (2.0, 2.0, (9 + 1) / 2),  # Algorithm 2: the mean square
+    (1.0, 2.0, (9 + 1) / 4),
+    (1.0, 1.0, (3 + 1) / 2),  # the reward's units
+    (3.0, 3.0, (27 + 1) / 2),
+])
+def test_residual_error_by_hand(c, p, expected):
+    assert float(residual_error(tf.constant([-3.0, 1.0]), c, p)) == pytest.approx(expected)
+
+
+@given(st.lists(st.floats(-50, 50), min_size=1, max_size=20), st.floats(0.1, 10), st.floats(0.1, 10))
+@settings(max_examples=30, deadline=None)
+def test_residual_error_scales_with_c_and_with_the_pth_power(errors, c, scale):
+    errors = np.array(errors)
+    one = float(residual_error(tf.constant(errors), 1.0, 2.0))
+    assert float(residual_error(tf.constant(errors * scale), c, 2.0)) == pytest.approx(c * scale**2 * one, rel=1e-6)
+
+
+def test_running_mean_is_exact_from_the_start_and_forgets_geometrically():
+    mean, weight = tf.constant(0.0), tf.constant(0.0)
+    mean, weight = running_mean(mean, weight, tf.constant(4.0), 0.5)
+    assert (float(mean), float(weight)) == (4.0, 1.0)
+    mean, weight = running_mean(mean, weight, tf.constant(1.0), 0.5)
+    assert float(weight) == 1.5
+    assert float(mean) == pytest.approx((1 + 0.5 * 4) / 1.5)
+
+
+def test_running_decay_weighs_the_samples_asked_for():
+    assert running_decay(128, 4096) == pytest.approx(31 / 32)  # 1 / (1 - decay) = 32 batches = 4096 transitions
+    assert running_decay(128, 100) == 0.0
+
+
+def test_lambda_from_rewards_by_hand():
+    assert float(lambda_from_rewards(tf.constant(2.5), 0.99)) == pytest.approx(0.004)
+    assert math.isfinite(float(lambda_from_rewards(tf.constant(0.0), 0.99)))
+
+
+def test_losses_of_the_policy_by_hand():
+    log_prob, q, value = tf.constant([1.0, 2.0]), tf.constant([5.0, 7.0]), tf.constant([4.0, 4.0])
+    assert float(reparametrised_loss(log_prob, q, value, tf.constant(0.5))) == pytest.approx((-4.5 - 6.0) / 2)
+    # log pi (0.5 log pi - (q - v)): 1 * (0.5 - 1) and 2 * (1 - 3)
+    assert float(score_function_loss(log_prob, q, value, tf.constant(0.5))) == pytest.approx((-0.5 - 4.0) / 2)
+
+
+def test_score_function_moves_nothing_but_log_prob():
+    log_prob, q, value, temperature = (tf.Variable([x]) for x in (1.0, 5.0, 4.0, 0.5))
+    with tf.GradientTape() as tape:
+        loss = score_function_loss(log_prob, q, value, temperature)
+    to_log_prob, *others = tape.gradient(loss, [log_prob, q, value, temperature])
+    assert float(to_log_prob[0]) == pytest.approx(0.5 - 1.0)
+    assert others == [None, None, None]
+
+
+def test_reparametrised_loss_does_not_train_the_temperature():
+    temperature = tf.Variable(0.5)
+    with tf.GradientTape() as tape:
+        loss = reparametrised_loss(tf.constant([1.0]), tf.constant([5.0]), tf.constant([0.0]), temperature)
+    assert tape.gradient(loss, temperature) is None
+
+
+def test_regulariser_by_hand():
+    assert float(regulariser(tf.constant([[1.0, 3.0]]), tf.constant([[2.0, 0.0]]), 1e-3)) == pytest.approx(7e-3)
+
+
+def e_step_gradient_by_quadrature(loc, log_scale, temperature, step=1e-5):
+    """d/d(loc, log_scale) of E[temperature log pi - Q] for Q(a) = a - a^2, in float64 by quadrature and differences."""
+    noise = np.linspace(-9, 9, 200_001)
+    weight = np.exp(-noise**2 / 2) / math.sqrt(2 * math.pi) * (noise[1] - noise[0])
+
+    def objective(loc, log_scale):
+        action = np.tanh(loc + np.exp(log_scale) * noise)
+        log_prob = (-noise**2 / 2 - log_scale - math.log(2 * math.pi) / 2 - np.log1p(-action**2))
+        return np.sum(weight * (temperature * log_prob - (action - action**2)))
+
+    return np.array([(objective(loc + step, log_scale) - objective(loc - step, log_scale)) / (2 * step),
+                     (objective(loc, log_scale + step) - objective(loc, log_scale - step)) / (2 * step)])
+
+
+@pytest.mark.parametrize("estimator", ["reparametrised", "score"])
+def test_e_steps_are_the_gradient_of_eq_e_step(estimator):
+    """Both estimators, averaged over many samples, against the exact gradient (eq:e_step)."""
+    samples, loc, log_scale, temperature = 400_000, 0.3, -0.7, 0.4
+    parameters = tf.Variable(tf.tile([[loc, log_scale]], [samples, 1]))
+    with tf.GradientTape() as tape:
+        distribution = squashed_gaussian(parameters[:, :1], parameters[:, 1:])
+        action, log_prob = distribution.experimental_sample_and_log_prob(seed=[1, 2])
+        if estimator == "score":
+            action = tf.stop_gradient(action)
+            log_prob = distribution.log_prob(action)
+        q = (action - action**2)[:, 0]
+        loss = (reparametrised_loss if estimator == "reparametrised" else score_function_loss)(
+            log_prob, q, tf.fill([samples], 0.1), tf.constant(temperature))
+    per_sample = tape.gradient(loss, parameters).numpy().astype(np.float64) * samples
+    standard_error = per_sample.std(axis=0) / math.sqrt(samples)
+    exact = e_step_gradient_by_quadrature(loc, log_scale, temperature)
+    assert (np.abs(per_sample.mean(axis=0) - exact) < 4 * standard_error + 1e-5).all()
+    assert (standard_error < 0.02).all()
+
+
+def test_printed_policy_objective_leaves_the_temperature_without_effect():
+    """The appendix's J^pi as a score function: its alpha term averages to nothing (docs/errata.md)."""
+    samples = 400_000
+    parameters = tf.Variable(tf.tile([[0.3, -0.7]], [samples, 1]))
+    with tf.GradientTape() as tape:
+        distribution = squashed_gaussian(parameters[:, :1], parameters[:, 1:])
+        log_prob = distribution.log_prob(tf.stop_gradient(distribution.sample(seed=[3, 4])))
+        loss = tf.reduce_sum(log_prob)  # the factor of alpha
+    per_sample = tape.gradient(loss, parameters).numpy().astype(np.float64)
+    assert (np.abs(per_sample.mean(axis=0)) < 4 * per_sample.std(axis=0) / math.sqrt(samples)).all()

@@ -1,0 +1,142 @@
+"""The numbers of a run: metrics.csv, and the same for TensorBoard; a resumed run shows every point once."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import io
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from virel_tf.errors import RunError
+from virel_tf.train.checkpoint import atomic_write, ensure_writable
+
+Row = dict[str, Any]
+
+
+class MetricsLog:
+    """Rows of metrics.csv, each on the disk when `write` returns. The first row's keys are the columns."""
+
+    def __init__(self, run_dir: Path, keep_rows: int) -> None:
+        """Keeps the first `keep_rows` rows of an earlier part of the run, and drops those after them."""
+        self.path = Path(run_dir) / "metrics.csv"
+        self.columns, self.rows = _read(self.path, keep_rows) if keep_rows else ([], [])
+        ensure_writable(self.path.parent)
+        kept = [self.columns, *([_cell(row[name]) for name in self.columns] for row in self.rows)]
+        atomic_write(self.path, _lines(kept).encode() if keep_rows else b"")
+        self._file = open(self.path, "a", encoding="utf-8", newline="")
+        self._board = _Board(self.path.parent / "tensorboard")
+        for row in self.rows:
+            self._board.add(row)
+        self._board.flush()
+
+    def write(self, row: Row) -> None:
+        """Adds a row; None or a missing column leaves its cell empty."""
+        new = not self.columns
+        self.columns = self.columns or list(row)
+        unknown = [name for name in row if name not in self.columns]
+        if unknown:
+            raise ValueError(f"{', '.join(unknown)}: not among the columns of {self.path}")
+        cells = [_cell(row.get(name)) for name in self.columns]
+        try:
+            self._file.write(_lines([self.columns, cells] if new else [cells]))
+            self._file.flush()
+            os.fsync(self._file.fileno())
+        except OSError as error:
+            raise RunError(f"cannot write {self.path}: {error.strerror}") from error
+        self.rows.append(_parsed(self.columns, cells))
+        self._board.add(self.rows[-1])
+        self._board.flush()
+
+    def close(self) -> None:
+        """Ends both files; what `write` has taken is on the disk already."""
+        with contextlib.suppress(OSError):
+            self._file.close()
+        self._board.close()
+
+
+class _Board:
+    """TensorBoard event files, begun anew."""
+
+    def __init__(self, folder: Path) -> None:
+        import tensorflow as tf  # takes seconds, and nothing else here needs it
+
+        self._tf = tf
+        self._folder = folder
+        try:
+            for old in folder.glob("events.out.tfevents.*"):
+                old.unlink()
+            self._writer = tf.summary.create_file_writer(str(folder))
+        except (OSError, tf.errors.OpError) as error:
+            raise RunError(f"cannot write to {folder}: {_why(error)}") from error
+
+    def add(self, row: Row) -> None:
+        """One event for the whole row: a resumed run has thousands of scalars to write again."""
+        Summary = self._tf.compat.v1.Summary
+        scalars = [Summary.Value(tag=name, simple_value=value) for name, value in row.items()
+                   if name != "step" and isinstance(value, (int, float))]
+        with self._writer.as_default():
+            self._tf.summary.experimental.write_raw_pb(Summary(value=scalars).SerializeToString(), step=row["step"])
+
+    def flush(self) -> None:
+        try:
+            self._writer.flush()
+        except self._tf.errors.OpError as error:
+            raise RunError(f"cannot write to {self._folder}: {_why(error)}") from error
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+def _why(error: Exception) -> str:
+    return getattr(error, "strerror", None) or str(getattr(error, "message", error)).splitlines()[0]
+
+
+def _cell(value: Any) -> str:
+    """A value as text that reads back as the same."""
+    if value is None or isinstance(value, str):
+        return value or ""
+    if isinstance(value, (int, np.integer)):
+        return str(int(value))
+    return repr(float(value))
+
+
+def _value(cell: str) -> int | float | str | None:
+    if not cell:
+        return None
+    for kind in (int, float):
+        try:
+            return kind(cell)
+        except ValueError:
+            continue
+    return cell
+
+
+def _parsed(columns: list[str], cells: list[str]) -> Row:
+    return {name: _value(cell) for name, cell in zip(columns, cells, strict=True)}
+
+
+def _lines(rows: list[list[str]]) -> str:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue()
+
+
+def _read(path: Path, keep_rows: int) -> tuple[list[str], list[Row]]:
+    """The columns and the first rows of a file. What comes after them, a kill may have cut short: not looked at."""
+    try:
+        lines = path.read_bytes().split(b"\n")[:-1] if path.exists() else []
+        columns, *table = csv.reader(line.decode() for line in lines[:keep_rows + 1]) if lines else [[]]
+    except OSError as error:
+        raise RunError(f"cannot read {path}: {error.strerror}") from error
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise RunError(f"{path} is damaged: {error}") from error
+    if len(table) < keep_rows:
+        raise RunError(f"{path} holds {len(table)} of the {keep_rows} rows that the checkpoint counts on")
+    for number, cells in enumerate(table, start=2):
+        if len(cells) != len(columns):
+            raise RunError(f"{path} is damaged: line {number} has {len(cells)} cells for {len(columns)} columns")
+    return columns, [_parsed(columns, cells) for cells in table]
