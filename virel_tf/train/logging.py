@@ -6,6 +6,8 @@ import contextlib
 import csv
 import io
 import os
+import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +29,10 @@ class MetricsLog:
         ensure_writable(self.path.parent)
         kept = [self.columns, *([_cell(row[name]) for name in self.columns] for row in self.rows)]
         atomic_write(self.path, _lines(kept).encode() if keep_rows else b"")
-        self._file = open(self.path, "a", encoding="utf-8", newline="")
         self._board = _Board(self.path.parent / "tensorboard")
         for row in self.rows:
             self._board.add(row)
-        self._board.flush()
+        self._file = open(self.path, "a", encoding="utf-8", newline="")
 
     def write(self, row: Row) -> None:
         """Adds a row; None or a missing column leaves its cell empty."""
@@ -49,7 +50,6 @@ class MetricsLog:
             raise RunError(f"cannot write {self.path}: {error.strerror}") from error
         self.rows.append(_parsed(self.columns, cells))
         self._board.add(self.rows[-1])
-        self._board.flush()
 
     def close(self) -> None:
         """Ends both files; what `write` has taken is on the disk already."""
@@ -66,33 +66,33 @@ class _Board:
 
         self._tf = tf
         self._folder = folder
-        try:
+        with self._telling():
             for old in folder.glob("events.out.tfevents.*"):
                 old.unlink()
             self._writer = tf.summary.create_file_writer(str(folder))
-        except (OSError, tf.errors.OpError) as error:
-            raise RunError(f"cannot write to {folder}: {_why(error)}") from error
 
     def add(self, row: Row) -> None:
         """One event for the whole row: a resumed run has thousands of scalars to write again."""
         Summary = self._tf.compat.v1.Summary
         scalars = [Summary.Value(tag=name, simple_value=value) for name, value in row.items()
                    if name != "step" and isinstance(value, (int, float))]
-        with self._writer.as_default():
+        with self._telling(), self._writer.as_default():  # which flushes at its end
             self._tf.summary.experimental.write_raw_pb(Summary(value=scalars).SerializeToString(), step=row["step"])
 
-    def flush(self) -> None:
-        try:
-            self._writer.flush()
-        except self._tf.errors.OpError as error:
-            raise RunError(f"cannot write to {self._folder}: {_why(error)}") from error
-
     def close(self) -> None:
-        self._writer.close()
+        with contextlib.suppress(self._tf.errors.OpError):
+            self._writer.close()
 
-
-def _why(error: Exception) -> str:
-    return getattr(error, "strerror", None) or str(getattr(error, "message", error)).splitlines()[0]
+    @contextlib.contextmanager
+    def _telling(self) -> Iterator[None]:
+        """Turns what the file system or TensorFlow says of it into one line."""
+        try:
+            yield
+        except OSError as error:
+            raise RunError(f"cannot write to {self._folder}: {error.strerror}") from error
+        except self._tf.errors.OpError as error:
+            cause = re.sub(r"{{.*}} |.*; | \[Op:.*", "", error.message.splitlines()[0])  # not TensorFlow's names
+            raise RunError(f"cannot write to {self._folder}: {cause}") from error
 
 
 def _cell(value: Any) -> str:

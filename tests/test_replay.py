@@ -1,0 +1,114 @@
+"""The ring against a plain list of transitions, for any mixture of terminations, truncations and lanes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from virel_tf.replay.ring import ReplayRing, Rows
+
+GO_ON, TERMINATE, TRUNCATE = 0, 1, 2
+
+
+class Script:
+    """Made-up environments whose observations are 1, 2, 3, ..., and the transitions a ring should hold."""
+
+    def __init__(self, lanes: int) -> None:
+        self.clock = 0
+        self.now = [self.tick() for _ in range(lanes)]
+        self.transitions: list[list[tuple]] = [[] for _ in range(lanes)]
+
+    def tick(self) -> float:
+        self.clock += 1
+        return float(self.clock)
+
+    def step(self, lane: int, ending: int) -> list[tuple]:
+        before, after = self.now[lane], self.tick()
+        rows = [(lane, [before], [before / 2], before / 4, ending == TERMINATE, True)]
+        # After a termination s' is of no account: only s, a, r and the end itself must be right.
+        following = None if ending == TERMINATE else after
+        self.transitions[lane].append((before, before / 2, before / 4, float(ending == TERMINATE), following))
+        if ending == TRUNCATE:
+            rows.append((lane, [after], [0.0], 0.0, False, False))
+        self.now[lane] = after if ending == GO_ON else self.tick()
+        return rows
+
+    def newest(self) -> np.ndarray:
+        return np.array(self.now, np.float32)[:, None]
+
+
+def to_rows(rows: list[tuple]) -> Rows:
+    dtypes = (np.int32, np.float32, np.float32, np.float32, np.float32, bool)
+    return Rows(*(np.array(column, dtype) for column, dtype in zip(zip(*rows, strict=True), dtypes, strict=True)))
+
+
+def contents(ring: ReplayRing, lane: int) -> list[tuple]:
+    """A lane's transitions, oldest first, read through `sample` by drawing until each has been seen."""
+    seen = {}
+    for draw in range(200):
+        batch = ring.sample(*ring.bounds(), 64, tf.constant([draw, lane]))
+        for s, a, r, end, following in zip(*(part.numpy() for part in batch), strict=True):
+            seen[float(s[0])] = (float(s[0]), float(a[0]), float(r), float(end), None if end else float(following[0]))
+    return [seen[key] for key in sorted(seen)]
+
+
+@given(st.integers(1, 3), st.lists(st.lists(st.sampled_from([GO_ON, GO_ON, TERMINATE, TRUNCATE]), min_size=1, max_size=4),
+                                   min_size=1, max_size=8))
+@settings(max_examples=25, deadline=None)
+def test_ring_holds_the_newest_transitions_whatever_the_episodes(lanes, batches):
+    ring, script = ReplayRing(8 * lanes, lanes, 1, 1), Script(lanes)
+    for endings in batches:
+        rows = [row for ending in endings for lane in range(lanes) for row in script.step(lane, ending)]
+        ring.append(to_rows(rows), script.newest())
+    expected = []
+    for lane in range(lanes):
+        assert 0 < ring.count[lane] <= 8
+        expected += script.transitions[lane][-int(ring.count[lane]):]
+    assert contents(ring, 0) == sorted(expected)
+
+
+def test_capacity_is_reached_where_episodes_are_long():
+    ring, script = ReplayRing(200, 1, 1, 1), Script(1)
+    for i in range(500):
+        ring.append(to_rows(script.step(0, TRUNCATE if i % 200 == 199 else GO_ON)), script.newest())
+    assert len(ring) == 200
+
+
+def test_one_append_may_be_longer_than_the_ring():
+    ring, script = ReplayRing(10, 1, 1, 1), Script(1)
+    ring.append(to_rows([row for _ in range(37) for row in script.step(0, GO_ON)]), script.newest())
+    assert contents(ring, 0) == script.transitions[0][-10:]
+
+
+def test_ring_rebuilt_from_its_last_rows_draws_the_same():
+    ring, script, log = ReplayRing(20, 1, 1, 1), Script(1), []
+    for i in range(70):
+        rows = script.step(0, TRUNCATE if i % 6 == 5 else GO_ON)
+        log += rows
+        ring.append(to_rows(rows), script.newest())
+    again = ReplayRing(20, 1, 1, 1)
+    again.append(to_rows(log[-ring.rows_alive:]), script.newest())
+    for seed in range(20):
+        for one, other in zip(*(r.sample(*r.bounds(), 32, tf.constant([seed, 1])) for r in (ring, again)), strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+def test_sampling_is_uniform():
+    ring, script = ReplayRing(7, 1, 1, 1), Script(1)
+    for _ in range(12):
+        ring.append(to_rows(script.step(0, GO_ON)), script.newest())
+    draws = ring.sample(*ring.bounds(), 70_000, tf.constant([1, 2])).observation.numpy()
+    counts = np.unique(draws, return_counts=True)[1]
+    assert len(counts) == 7
+    assert (np.abs(counts - 10_000) < 4 * np.sqrt(70_000 * (1 / 7) * (6 / 7))).all()
+
+
+@pytest.mark.parametrize("observation_size, action_size, limit", [(376, 17, 1.7e9)])
+def test_a_million_humanoid_transitions_fit(observation_size, action_size, limit):
+    ring = ReplayRing(10_000, 1, observation_size, action_size)
+    stored = sum(int(tf.size(variable)) * 4 for variable in (
+        ring.observation, ring.action, ring.reward, ring.terminated, ring.starts))
+    assert stored * 100 <= limit

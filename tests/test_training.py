@@ -1,0 +1,176 @@
+"""A run from the outside: what it writes, how it stops, how it goes on."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+SMALL = ["--env=Hopper-v4", "--hidden=32", "--batch_size=32", "--random_steps=200", "--eval_every=500",
+         "--eval_steps=100", "--checkpoint_every=400", "--replay_size=1000", "--epsilon_samples=600", "--threads=1"]
+WALL_CLOCK = ("seconds", "steps_per_s")
+
+
+def command(*flags: str) -> list[str]:
+    return [sys.executable, "-m", "virel_tf", *flags]
+
+
+def virel(*flags: str, code: int = 0) -> subprocess.CompletedProcess:
+    done = subprocess.run(command(*flags), capture_output=True, text=True, timeout=300)
+    assert done.returncode == code, done.stderr
+    return done
+
+
+def metrics(folder: Path) -> list[dict]:
+    with open(folder / "metrics.csv", newline="") as file:
+        return [{name: cell for name, cell in row.items() if name not in WALL_CLOCK} for row in csv.DictReader(file)]
+
+
+def weights(folder: Path) -> dict[str, np.ndarray]:
+    newest = max((folder / "checkpoints").glob("step-*"))
+    with np.load(newest / "state.npz") as state:
+        return {name: state[name] for name in state.files}
+
+
+def assert_same_run(one: Path, other: Path) -> None:
+    assert metrics(one) == metrics(other)
+    first, second = weights(one), weights(other)
+    assert first.keys() == second.keys()
+    for name, value in first.items():
+        np.testing.assert_array_equal(value, second[name], err_msg=name)
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("runs") / "whole"
+    virel(*SMALL, "--total_steps=2000", f"--run_dir={folder}")
+    return folder
+
+
+def test_a_run_leaves_what_a_user_expects(uninterrupted):
+    assert json.loads((uninterrupted / "config.json").read_text())["reward_scale"] == 5.0  # the paper's row for Hopper
+    assert [row["step"] for row in metrics(uninterrupted)] == ["500", "1000", "1500", "2000"]
+    assert (uninterrupted / "learning_curve.png").read_bytes().startswith(b"\x89PNG")
+    assert (uninterrupted / "policies" / "best.npz").is_file() and (uninterrupted / "policies" / "last.npz").is_file()
+    assert list((uninterrupted / "tensorboard").glob("events*"))
+    assert len(list((uninterrupted / "checkpoints").glob("step-*"))) == 2
+
+
+def test_evaluate_prints_one_json_line(uninterrupted):
+    done = virel("evaluate", f"--run_dir={uninterrupted}", "--episodes=2", "--policy=last")
+    result = json.loads(done.stdout)
+    assert result["step"] == 2000 and len(result["returns"]) == 2
+
+
+def test_resumed_after_the_end_of_its_steps_equals_uninterrupted(uninterrupted, tmp_path):
+    virel(*SMALL, "--total_steps=900", f"--run_dir={tmp_path}")
+    virel(*SMALL, "--total_steps=2000", f"--run_dir={tmp_path}")
+    assert_same_run(uninterrupted, tmp_path)
+
+
+@pytest.mark.parametrize("number, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_stop_saves_and_the_same_command_goes_on(uninterrupted, tmp_path, number, code):
+    flags = command(*SMALL, "--total_steps=2000", f"--run_dir={tmp_path}")
+    process = subprocess.Popen(flags, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    wait_for(tmp_path / "metrics.csv", rows=1)
+    process.send_signal(number)
+    out, error = process.communicate(timeout=120)
+    assert (process.returncode, "Traceback" in error) == (code, False), error
+    assert "the same command goes on" in out
+    virel(*flags[3:])
+    assert_same_run(uninterrupted, tmp_path)
+
+
+def test_kill_9_loses_nothing_that_was_checkpointed(uninterrupted, tmp_path):
+    flags = command(*SMALL, "--total_steps=2000", f"--run_dir={tmp_path}")
+    for rows in (1, 3):
+        process = subprocess.Popen(flags, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        wait_for(tmp_path / "metrics.csv", rows)
+        process.kill()
+        process.wait()
+    virel(*flags[3:])
+    assert_same_run(uninterrupted, tmp_path)
+
+
+def wait_for(path: Path, rows: int) -> None:
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline:
+        if path.exists() and path.read_text().count("\n") > rows:
+            return
+        time.sleep(0.02)
+    raise AssertionError(f"{path} never had {rows} rows")
+
+
+def test_several_environments_resume_bitwise_too(tmp_path):
+    flags = [*SMALL, "--num_envs=2", "--normalise_observations", "--lambda_from_rewards", "--env=Pendulum-v1"]
+    virel(*flags, "--total_steps=1200", f"--run_dir={tmp_path / 'whole'}")
+    virel(*flags, "--total_steps=700", f"--run_dir={tmp_path / 'parts'}")
+    virel(*flags, "--total_steps=1200", f"--run_dir={tmp_path / 'parts'}")
+    assert_same_run(tmp_path / "whole", tmp_path / "parts")
+
+
+def test_a_changed_configuration_is_refused_and_shown(uninterrupted):
+    done = virel(*SMALL, "--total_steps=2000", "--tau=0.1", f"--run_dir={uninterrupted}", code=2)
+    assert "--tau: 0.005 -> 0.1" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_resume_never_refuses_to_overwrite(uninterrupted):
+    before = metrics(uninterrupted)
+    done = virel(*SMALL, "--total_steps=2000", "--resume=never", f"--run_dir={uninterrupted}", code=2)
+    assert "--resume" in done.stderr and str(uninterrupted) in done.stderr
+    assert metrics(uninterrupted) == before
+
+
+def test_a_damaged_newest_checkpoint_falls_back(uninterrupted, tmp_path):
+    virel(*SMALL, "--total_steps=1200", f"--run_dir={tmp_path}")
+    newest = max((tmp_path / "checkpoints").glob("step-*")) / "state.npz"
+    newest.write_bytes(newest.read_bytes()[:-100])
+    done = virel(*SMALL, "--total_steps=2000", f"--run_dir={tmp_path}")
+    assert "state.npz" in done.stderr and "going on from step 800" in done.stderr
+    assert_same_run(uninterrupted, tmp_path)
+
+
+@pytest.mark.parametrize("env, name", [("virel_tf/NaN-v0", "observation"), ("virel_tf/NaNReward-v0", "reward")])
+def test_bad_numbers_from_the_environment_stop_the_run(tmp_path, env, name):
+    done = virel(*SMALL, f"--env={env}", "--total_steps=2000", f"--run_dir={tmp_path}", code=1)
+    assert f"the environment's {name} is not finite" in done.stderr and "step 4" in done.stderr
+    assert "last good checkpoint: none yet" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_a_diverging_loss_stops_the_run_and_is_not_saved(tmp_path):
+    done = virel(*SMALL, "--env=Pendulum-v1", "--reward_scale=1e30", "--total_steps=2000", f"--run_dir={tmp_path}",
+                 code=1)
+    assert "q_loss became inf" in done.stderr and "Traceback" not in done.stderr
+    assert not list((tmp_path / "checkpoints").glob("step-*"))
+
+
+def test_a_folder_in_use_is_refused(tmp_path):
+    flags = command(*SMALL, "--total_steps=100000", f"--run_dir={tmp_path}")
+    process = subprocess.Popen(flags, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        wait_for(tmp_path / "metrics.csv", rows=0)
+        done = virel(*flags[3:], code=1)
+        assert "another process" in done.stderr
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_a_file_in_the_way_is_a_clear_error(tmp_path):
+    (tmp_path / "taken").write_text("")
+    done = virel(*SMALL, "--total_steps=100", f"--run_dir={tmp_path / 'taken' / 'run'}", code=1)
+    assert "taken" in done.stderr and "Traceback" not in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_environments_that_cannot_be_used_are_named(tmp_path):
+    os.chdir(tmp_path)
+    done = virel("--env=CartPole-v1", code=2)
+    assert "--env" in done.stderr and "Box" in done.stderr and not list(tmp_path.iterdir())
