@@ -22,8 +22,8 @@ from virel_tf.types import Transition, check_transition
 # What an update reports, in this order; docs/metrics.md gives each its equation.
 METRICS = ("q_loss", "v_loss", "policy_loss", "entropy", "epsilon", "lambda", "temperature", "q", "v")
 
-# Streams of random numbers, each keyed by (seed, stream) and then by the count of updates or steps.
-BATCH, UPDATE_ACTION, RESIDUAL, COLLECT_ACTION = range(4)
+# Streams of random numbers, each keyed by (seed, stream) and then by the count of updates.
+BATCH, ACTION, RESIDUAL = range(3)
 
 
 def stream_seed(seed: int, stream: int, count: tf.Tensor) -> tf.Tensor:
@@ -57,7 +57,6 @@ class Learner:
         count = tf.TensorSpec([], tf.int32)
         self.update = tf.function(self._update, jit_compile=config.xla, input_signature=[
             lane, lane, count, tf.TensorSpec([])])
-        self.sample_action = tf.function(self._sample_action, input_signature=[observation, count])
         self.update_statistics = tf.function(self.policy.normaliser.update, input_signature=[observation])
 
     def state(self) -> dict[str, tf.Variable]:
@@ -73,9 +72,6 @@ class Learner:
         """Takes every variable's value from `arrays`, as `state` named them."""
         for name, variable in self.state().items():
             variable.assign(arrays[name])
-
-    def _sample_action(self, observation: tf.Tensor, step: tf.Tensor) -> tf.Tensor:
-        return self.policy.sample_action(observation, stream_seed(self.config.seed, COLLECT_ACTION, step))
 
     def _update(self, first: tf.Tensor, count: tf.Tensor, done: tf.Tensor, mean_abs_reward: tf.Tensor) -> tf.Tensor:
         """Runs one iteration's updates, after `done` earlier ones; returns their METRICS [U, len(METRICS)]."""
@@ -110,7 +106,7 @@ class Learner:
         # E-step: J^pi(theta), on the same Q.
         with watching(self.policy_variables) as policy_tape:
             loc, log_scale = self.policy(batch.observation)
-            policy_action, log_prob = self._act(loc, log_scale, stream_seed(config.seed, UPDATE_ACTION, done))
+            policy_action, log_prob = self._act(loc, log_scale, stream_seed(config.seed, ACTION, done))
             q_of_policy = self.q.of_action(observation_part, policy_action)
             baseline = self.target_v(batch.observation) if config.e_step == "score" else tf.zeros_like(q)
             policy_loss = (recipe.e_steps[config.e_step](log_prob, q_of_policy, baseline, reading.temperature)

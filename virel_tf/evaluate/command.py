@@ -10,7 +10,8 @@ from virel_tf import runtime
 from virel_tf.config import Config, ConfigError
 from virel_tf.envs.make import make_env
 from virel_tf.evaluate.rollout import evaluate_policy
-from virel_tf.networks.policies import TanhGaussianPolicy, deterministic_actor
+from virel_tf.networks.actor import Actor
+from virel_tf.networks.policies import TanhGaussianPolicy
 from virel_tf.train.policy_file import load_policy
 
 
@@ -27,7 +28,7 @@ def evaluate_run(run_dir: str, policy: str, episodes: int, seed: int) -> dict[st
     env = make_env(config.env)
     network = TanhGaussianPolicy(env.observation_size, env.action_size, config.hidden, config.layers, seed=0)
     info = load_policy(path, network)
-    act = deterministic_actor(network)
+    act = Actor(network).mean_action
     # Each episode has its own seed; asking for one step's worth of evaluation plays exactly one.
     played = [evaluate_policy(act, env, seed + episode, steps=1) for episode in range(episodes)]
     env.close()

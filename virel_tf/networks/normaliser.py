@@ -6,6 +6,7 @@ import keras
 import tensorflow as tf
 
 CLIP = 10.0
+EPSILON = 1e-8  # keeps a constant observation finite
 
 
 class Normaliser(keras.layers.Layer):
@@ -19,7 +20,7 @@ class Normaliser(keras.layers.Layer):
         self.built = True
 
     def call(self, observation: tf.Tensor) -> tf.Tensor:
-        scaled = (observation - self.mean.value) * tf.math.rsqrt(self.variance.value + 1e-8)
+        scaled = (observation - self.mean.value) * tf.math.rsqrt(self.variance.value + EPSILON)
         return tf.where(self.count.value > 0, tf.clip_by_value(scaled, -CLIP, CLIP), observation)
 
     def update(self, observation: tf.Tensor) -> None:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import keras
-import numpy as np
 import tensorflow as tf
 import tensorflow_probability as tfp
 
@@ -38,23 +35,12 @@ class TanhGaussianPolicy(keras.Model):
         return loc, tf.clip_by_value(log_scale, *LOG_SCALE_RANGE)
 
     def mean_action(self, observation: tf.Tensor) -> tf.Tensor:
-        """tanh(loc) from a raw observation: what evaluation and serving use."""
+        """tanh(loc) from a raw observation: what evaluation uses."""
         loc, _ = self(self.normaliser(observation))
         return tf.tanh(loc)
-
-    def sample_action(self, observation: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-        """a ~ pi_theta(.|s) from a raw observation: what collection uses."""
-        return squashed_gaussian(*self(self.normaliser(observation))).sample(seed=seed)
 
 
 def squashed_gaussian(loc: tf.Tensor, log_scale: tf.Tensor) -> tfp.distributions.Distribution:
     """The distribution of tanh(loc + exp(log_scale) noise), batch [B], event [A]."""
     gaussian = tfp.distributions.MultivariateNormalDiag(loc, tf.exp(log_scale))
     return tfp.distributions.TransformedDistribution(gaussian, tfp.bijectors.Tanh())
-
-
-def deterministic_actor(policy: TanhGaussianPolicy) -> Callable[[np.ndarray], np.ndarray]:
-    """The policy as a function from one raw observation [D] to its mean action [A]."""
-    size = policy.normaliser.mean.shape[0]
-    mean_action = tf.function(policy.mean_action, input_signature=[tf.TensorSpec([1, size])])
-    return lambda observation: mean_action(observation[None]).numpy()[0]

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import tensorflow as tf
 
 from virel_tf.algorithms.learner import Learner
 from virel_tf.config import Config
 from virel_tf.envs.make import Environment
 from virel_tf.errors import RunError
+from virel_tf.networks.actor import Actor
 from virel_tf.replay.ring import ReplayRing, Rows
 
 
@@ -26,6 +26,7 @@ class Collector:
 
     def __init__(self, config: Config, envs: list[Environment], learner: Learner, replay: ReplayRing) -> None:
         self.config, self.envs, self.learner, self.replay = config, envs, learner, replay
+        self.actor = Actor(learner.policy)
         self.observation = np.stack([env.reset(seed=config.seed * 1000 + lane) for lane, env in enumerate(envs)])
         self.returns = np.zeros(len(envs))
         self.lengths = np.zeros(len(envs), np.int64)
@@ -40,8 +41,10 @@ class Collector:
     def collect(self, step: int, steps: int) -> tuple[Rows, list[Episode]]:
         """Takes `steps` environment steps after the first `step`, appends them to the replay and returns them."""
         lanes, rows, episodes = len(self.envs), [], []
+        self.actor.refresh()
+        random = np.random.default_rng([self.config.seed, step])  # its own for each call, so no state to save
         for now in range(step, step + steps, lanes):
-            actions = self._actions(now)
+            actions = self._actions(now, random)
             for lane, env in enumerate(self.envs):
                 rows += self._step_one(lane, env, actions[lane], now + lane, episodes)
         stacked = Rows(*(np.array(column, dtype) for column, dtype in zip(
@@ -51,11 +54,11 @@ class Collector:
         self.replay.append(stacked, self.observation)
         return stacked, episodes
 
-    def _actions(self, step: int) -> np.ndarray:
+    def _actions(self, step: int, random: np.random.Generator) -> np.ndarray:
+        shape = len(self.envs), self.envs[0].action_size
         if step < self.config.random_steps:
-            shape = [len(self.envs), self.envs[0].action_size]
-            return np.random.default_rng([self.config.seed, step]).uniform(-1, 1, shape).astype(np.float32)
-        return self.learner.sample_action(self.observation, tf.constant(step)).numpy()
+            return random.uniform(-1, 1, shape).astype(np.float32)
+        return self.actor.sample_action(self.observation, random.standard_normal(shape, np.float32))
 
     def _step_one(self, lane: int, env: Environment, action: np.ndarray, step: int,
                   episodes: list[Episode]) -> list[tuple]:

@@ -17,7 +17,7 @@ from virel_tf.config import Config, ConfigError, differences
 from virel_tf.envs.make import make_env
 from virel_tf.errors import RunError
 from virel_tf.evaluate.rollout import Evaluation, evaluate_policy
-from virel_tf.networks.policies import deterministic_actor
+from virel_tf.networks.actor import Actor
 from virel_tf.train.checkpoint import CheckpointStore, atomic_write, ensure_writable
 from virel_tf.train.curve import draw_learning_curve
 from virel_tf.train.logging import MetricsLog
@@ -68,7 +68,7 @@ class Training:
         self.config, self.folder = config, folder
         self.run = Run(config)
         self.eval_env = make_env(config.env)
-        self.act = deterministic_actor(self.run.learner.policy)
+        self.actor = Actor(self.run.learner.policy)
         atomic_write(folder / "config.json", config.to_json().encode())
         self.store = CheckpointStore(folder / "checkpoints")
         self.window = Window()
@@ -121,7 +121,8 @@ class Training:
 
     def evaluate_and_log(self) -> None:
         """One evaluation, one row of metrics.csv, and the policy if it is the best so far."""
-        evaluation = evaluate_policy(self.act, self.eval_env,
+        self.actor.refresh()
+        evaluation = evaluate_policy(self.actor.mean_action, self.eval_env,
                                      seed=self.config.seed * 1_000_003 + self.run.step, steps=self.config.eval_steps)
         if evaluation.mean > self.best:
             self.best = evaluation.mean

@@ -1,0 +1,50 @@
+"""The policy for acting: a NumPy copy of its weights.
+
+Collection and evaluation ask for one observation at a time. There a compiled TensorFlow call costs twenty times the
+arithmetic it does, so the same few matrix products are done here on a copy that `refresh` brings up to date. A test
+holds this against `TanhGaussianPolicy`, whose equations it repeats.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from virel_tf.networks.normaliser import CLIP, EPSILON
+from virel_tf.networks.policies import LOG_SCALE_RANGE, TanhGaussianPolicy
+
+
+class Actor:
+    """Raw observations [E, D] -> actions [E, A] in [-1, 1]."""
+
+    def __init__(self, policy: TanhGaussianPolicy) -> None:
+        self.policy = policy
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Takes over the policy's weights and observation statistics as they are now."""
+        layers = [*self.policy.hidden_layers, self.policy.output_layer]
+        self.layers = [(layer.kernel.numpy(), layer.bias.numpy()) for layer in layers]
+        normaliser = self.policy.normaliser
+        self.statistics = None
+        if normaliser.count.numpy() > 0:
+            self.statistics = normaliser.mean.numpy(), 1 / np.sqrt(normaliser.variance.numpy() + EPSILON)
+
+    def mean_action(self, observation: np.ndarray) -> np.ndarray:
+        """tanh(loc)."""
+        return np.tanh(self._outputs(observation)[0])
+
+    def sample_action(self, observation: np.ndarray, noise: np.ndarray) -> np.ndarray:
+        """tanh(loc + scale noise), with noise [E, A] standard normal."""
+        loc, log_scale = self._outputs(observation)
+        return np.tanh(loc + np.exp(log_scale) * noise)
+
+    def _outputs(self, observation: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        x = observation
+        if self.statistics:
+            mean, inverse_deviation = self.statistics
+            x = np.clip((x - mean) * inverse_deviation, -CLIP, CLIP)
+        for kernel, bias in self.layers[:-1]:
+            x = np.maximum(x @ kernel + bias, 0)
+        kernel, bias = self.layers[-1]
+        loc, log_scale = np.split(x @ kernel + bias, 2, axis=-1)
+        return loc, np.clip(log_scale, *LOG_SCALE_RANGE)
