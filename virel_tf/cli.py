@@ -148,8 +148,8 @@ def import_tensorflow_quietly() -> None:
     closed meanwhile. Who sets that variable themselves wants to read it, and then nothing is hidden.
     """
     os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
-    # oneDNN's fused matmuls pay on AVX2 machines too, not only where TensorFlow turns it on by itself.
-    os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
+    # The actor's products are too small for two threads, and the cores belong to the learner.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     if "TF_CPP_MIN_LOG_LEVEL" in os.environ:
         return
     os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Callable, Iterator
 
 import keras
@@ -24,6 +25,11 @@ METRICS = ("q_loss", "v_loss", "policy_loss", "entropy", "epsilon", "lambda", "t
 
 # Streams of random numbers, each keyed by (seed, stream) and then by the count of updates.
 BATCH, ACTION, RESIDUAL = range(3)
+
+
+# Updates per turn of the compiled loop. Turns wait for each other; within one, an update's M-step starts while the
+# E-step before it is still at work, and no core is idle.
+MOST_TOGETHER = 5
 
 
 def stream_seed(seed: int, stream: int, count: tf.Tensor) -> tf.Tensor:
@@ -77,8 +83,11 @@ class Learner:
         """Runs one iteration's updates, after `done` earlier ones; returns their METRICS [U, len(METRICS)]."""
         updates = self.config.steps_per_iteration * self.config.updates_per_step
         metrics = tf.TensorArray(tf.float32, updates, element_shape=[len(METRICS)])
-        for i in tf.range(updates):
-            metrics = metrics.write(i, self.update_once(first, count, done + i, mean_abs_reward))
+        together = math.gcd(updates, MOST_TOGETHER)
+        for turn in tf.range(updates // together):
+            for i in range(together):
+                i += turn * together
+                metrics = metrics.write(i, self.update_once(first, count, done + i, mean_abs_reward))
         return metrics.stack()
 
     def update_once(self, first: tf.Tensor, count: tf.Tensor, done: tf.Tensor,
