@@ -161,6 +161,6 @@ def test_state_round_trip_is_bitwise():
 def test_observation_statistics_are_part_of_the_state_and_reach_the_networks():
     learner = make_learner(variant="virel", normalise_observations=True)
     learner.update_statistics(np.array([[1.0], [3.0]], np.float32))  # mean 2, deviation 1
-    assert {"policy/normaliser/mean", "policy/normaliser/variance"} <= set(learner.state())
+    assert {"normaliser/mean", "normaliser/variance", "normaliser/count"} <= set(learner.state())
     # s = 2 becomes 0, s' = 3 becomes 1: Q = 0.5 relu(2 * 0.5), target 1 + 0.99 * 0.2 * 1.
     assert update(learner)["q_loss"] == pytest.approx(0.5 * (1.198 - 0.5) ** 2, rel=1e-4)

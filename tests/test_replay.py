@@ -55,8 +55,10 @@ def contents(ring: ReplayRing, lane: int) -> list[tuple]:
     return [seen[key] for key in sorted(seen)]
 
 
-@given(st.integers(1, 3), st.lists(st.lists(st.sampled_from([GO_ON, GO_ON, TERMINATE, TRUNCATE]), min_size=1, max_size=4),
-                                   min_size=1, max_size=8))
+ENDINGS = st.sampled_from([GO_ON, GO_ON, TERMINATE, TRUNCATE])
+
+
+@given(st.integers(1, 3), st.lists(st.lists(ENDINGS, min_size=1, max_size=4), min_size=1, max_size=8))
 @settings(max_examples=25, deadline=None)
 def test_ring_holds_the_newest_transitions_whatever_the_episodes(lanes, batches):
     ring, script = ReplayRing(8 * lanes, lanes, 1, 1), Script(lanes)

@@ -3,3 +3,7 @@
 
 class RunError(Exception):
     """The run cannot go on, for a reason its user can understand and act on (exit code 1, no traceback)."""
+
+
+class BadNumber(RunError):
+    """NaN or infinity in an observation, a reward, a loss or a weight."""

@@ -21,7 +21,8 @@ from virel_tf.replay.ring import ReplayRing
 from virel_tf.types import Transition, check_transition
 
 # What an update reports, in this order; docs/metrics.md gives each its equation.
-METRICS = ("q_loss", "v_loss", "policy_loss", "entropy", "epsilon", "lambda", "temperature", "q", "v")
+METRICS = ("q_loss", "v_loss", "policy_loss", "entropy", "epsilon", "running_epsilon", "lambda", "temperature",
+           "q", "v")
 
 # Streams of random numbers, each keyed by (seed, stream) and then by the count of updates.
 BATCH, ACTION, RESIDUAL = range(3)
@@ -133,8 +134,9 @@ class Learner:
                                     strict=True):
             optimiser.apply(group)
         polyak_update(self.v, self.target_v, config.tau)
-        return tf.stack([q_loss, v_loss, policy_loss, -tf.reduce_mean(log_prob), reading.epsilon, reading.lambda_,
-                         reading.temperature, tf.reduce_mean(q), tf.reduce_mean(v)])
+        return tf.stack([q_loss, v_loss, policy_loss, -tf.reduce_mean(log_prob), reading.epsilon,
+                         reading.running_epsilon, reading.lambda_, reading.temperature, tf.reduce_mean(q),
+                         tf.reduce_mean(v)])
 
     def _prepare(self, batch: Transition) -> Transition:
         """Scales the rewards and, where asked for, the observations."""

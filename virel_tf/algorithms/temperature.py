@@ -21,6 +21,7 @@ class Reading(NamedTuple):
 
     temperature: tf.Tensor
     epsilon: tf.Tensor
+    running_epsilon: tf.Tensor  # the cheap estimate, followed whichever one is used
     lambda_: tf.Tensor
 
 
@@ -47,7 +48,8 @@ class ConstantTemperature:
     def read(self, td_error, fresh_td_error, stored, mean_abs_reward) -> Reading:
         """See `Temperature`."""
         del fresh_td_error, stored, mean_abs_reward
-        return Reading(tf.constant(self.alpha), self.residual.update(td_error), tf.constant(1.0))
+        epsilon = self.residual.update(td_error)
+        return Reading(tf.constant(self.alpha), epsilon, epsilon, tf.constant(1.0))
 
 
 class ResidualTemperature:
@@ -64,11 +66,10 @@ class ResidualTemperature:
         lambda_ = tf.constant(config.lambda_beta)
         if config.lambda_from_rewards:
             lambda_ = lambda_from_rewards(mean_abs_reward, config.discount)
+        running_epsilon = epsilon = self.residual.update(td_error)
         if config.epsilon_estimator == "buffer":
             fresh = tf.stop_gradient(fresh_td_error(config.epsilon_samples))
             epsilon = residual_error(fresh, config.epsilon_c, config.epsilon_p)
-        else:
-            epsilon = self.residual.update(td_error)
         temperature = lambda_ * epsilon
         warm = stored >= config.epsilon_samples
         if config.epsilon_warmup == "one":
@@ -76,7 +77,7 @@ class ResidualTemperature:
             temperature = lambda_ * epsilon
         elif config.epsilon_warmup == "alpha":
             temperature = tf.where(warm, temperature, config.alpha)
-        return Reading(temperature, epsilon, lambda_)
+        return Reading(temperature, epsilon, running_epsilon, lambda_)
 
 
 class RunningResidual:

@@ -9,7 +9,7 @@ import numpy as np
 from virel_tf.algorithms.learner import Learner
 from virel_tf.config import Config
 from virel_tf.envs.make import Environment
-from virel_tf.errors import RunError
+from virel_tf.errors import BadNumber
 from virel_tf.networks.actor import Actor
 from virel_tf.replay.ring import ReplayRing, Rows
 
@@ -103,4 +103,4 @@ class Collector:
 def check_finite(value: np.ndarray | float, name: str, step: int) -> None:
     """Stops the run where a number from the environment is NaN or infinite."""
     if not np.isfinite(value).all():
-        raise RunError(f"step {step}: the environment's {name} is not finite: {value}")
+        raise BadNumber(f"step {step}: the environment's {name} is not finite: {value}")

@@ -15,7 +15,7 @@ from virel_tf import runtime
 from virel_tf.algorithms.learner import METRICS
 from virel_tf.config import Config, ConfigError, differences
 from virel_tf.envs.make import make_env
-from virel_tf.errors import RunError
+from virel_tf.errors import BadNumber, RunError
 from virel_tf.evaluate.rollout import Evaluation, evaluate_policy
 from virel_tf.networks.actor import Actor
 from virel_tf.train.checkpoint import CheckpointStore, atomic_write, ensure_writable
@@ -82,9 +82,9 @@ class Training:
             rows, self.best = checkpoint.info["metrics_rows"], checkpoint.info["best"]
             self.seconds_before = checkpoint.info["seconds"]
         self.log = MetricsLog(folder, rows)
-        self.progress = Progress(config.total_steps, self.run.step)
         self.started = time.monotonic()
         self.start_step = self.run.step
+        self.progress = Progress(config.total_steps, self.start_step)
 
     def go(self, stop: StopRequest) -> int:
         """The loop over iterations and what follows each."""
@@ -109,9 +109,8 @@ class Training:
                     break
             if before > saved:
                 self.save()
-        except RunError as error:
-            good = self.store.newest_path()
-            raise RunError(f"{error}; last good checkpoint: {good or 'none yet'}") from None
+        except BadNumber as error:
+            raise RunError(f"{error}; last good checkpoint: {self.store.newest_path() or 'none yet'}") from None
         finally:
             self.progress.close()
             self.log.close()

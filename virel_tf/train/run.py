@@ -12,7 +12,7 @@ from virel_tf.algorithms.learner import METRICS, Learner
 from virel_tf.algorithms.registry import RECIPES
 from virel_tf.config import Config
 from virel_tf.envs.make import make_env
-from virel_tf.errors import RunError
+from virel_tf.errors import BadNumber
 from virel_tf.replay.ring import ReplayRing, Rows
 from virel_tf.train.checkpoint import Checkpoint, CheckpointStore, Segment
 from virel_tf.train.collector import Collector, Episode
@@ -61,7 +61,7 @@ class Run:
         bad = np.argwhere(~np.isfinite(metrics))
         if len(bad):
             update, metric = bad[0]
-            raise RunError(f"step {self.step}: {METRICS[metric]} became {metrics[update, metric]} in update "
+            raise BadNumber(f"step {self.step}: {METRICS[metric]} became {metrics[update, metric]} in update "
                            f"{self.updates + update + 1}")
         self.updates += updates
         return metrics
@@ -71,7 +71,7 @@ class Run:
         learner = {f"learner/{name}": variable.numpy() for name, variable in self.learner.state().items()}
         for name, value in learner.items():
             if not np.isfinite(value).all():
-                raise RunError(f"step {self.step}: {name} is not finite, so it was not saved")
+                raise BadNumber(f"step {self.step}: {name} is not finite, so it was not saved")
         collector, blobs = self.collector.state()
         segment = None
         if self.unsaved:

@@ -1,0 +1,62 @@
+"""Draws curves.png and epsilon.png from the metrics.csv files beside this script: python results/figures.py"""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import numpy as np
+from matplotlib.figure import Figure
+
+HERE = Path(__file__).parent
+COLOURS = {"beta": "#c44e52", "virel": "#4c72b0"}
+
+
+def column(path: Path, name: str) -> np.ndarray:
+    with open(path, newline="") as file:
+        return np.array([float(row[name] or "nan") for row in csv.DictReader(file)])
+
+
+def draw_curves() -> None:
+    """Mean over seeds, and the range from the worst to the best of them, per environment and variant."""
+    envs = sorted(path.name for path in HERE.iterdir() if path.is_dir() and path.name != "epsilon")
+    figure = Figure(figsize=(4.2 * len(envs), 3.4), layout="constrained")
+    for axes, env in zip(np.atleast_1d(figure.subplots(1, len(envs))), envs, strict=True):
+        for variant, colour in COLOURS.items():
+            files = sorted((HERE / env / variant).glob("seed*/metrics.csv"))
+            if not files:
+                continue
+            length = min(len(column(path, "step")) for path in files)
+            steps = column(files[0], "step")[:length] / 1000
+            returns = np.stack([column(path, "eval_return")[:length] for path in files])
+            axes.plot(steps, returns.mean(axis=0), color=colour, label=f"{variant} (n = {len(files)})")
+            axes.fill_between(steps, returns.min(axis=0), returns.max(axis=0), color=colour, alpha=0.2, linewidth=0)
+        axes.set(title=env, xlabel="environment steps (thousands)", ylabel="evaluation return")
+        axes.grid(alpha=0.3)
+        axes.legend(frameon=False)
+    figure.savefig(HERE / "curves.png", dpi=110)
+
+
+def draw_epsilon() -> None:
+    """The two estimates of epsilon on one run."""
+    path = HERE / "epsilon" / "metrics.csv"
+    if not path.exists():
+        return
+    steps, paper, running = (column(path, name) for name in ("step", "epsilon", "running_epsilon"))
+    figure = Figure(figsize=(6, 3.4), layout="constrained")
+    axes = figure.subplots()
+    axes.plot(steps, paper, color="black", label="buffer: 4096 fresh transitions per update (paper)")
+    axes.plot(steps, running, "--", color=COLOURS["beta"], label="running: recent batches (default)")
+    axes.set(xlabel="environment steps", ylabel="epsilon", title="HalfCheetah-v4, beta, seed 1")
+    axes.grid(alpha=0.3)
+    axes.legend(frameon=False)
+    figure.savefig(HERE / "epsilon.png", dpi=110)
+    known = ~np.isnan(paper)
+    deviation = np.abs(running[known] / paper[known] - 1)
+    print(f"epsilon: median deviation {np.median(deviation):.3%}, greatest {deviation.max():.3%}, "
+          f"correlation {np.corrcoef(paper[known], running[known])[0, 1]:.4f}")
+
+
+if __name__ == "__main__":
+    draw_curves()
+    draw_epsilon()

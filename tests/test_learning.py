@@ -1,0 +1,87 @@
+"""Learning with known answers, and what long runs must keep: one trace, steady memory, the same numbers after kills."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import time
+
+import numpy as np
+import psutil
+import pytest
+from test_training import assert_same_run, command, metrics, virel
+
+from virel_tf.config import Config
+from virel_tf.train.run import Run
+
+TINY = dict(hidden=16, batch_size=16, steps_per_iteration=100, random_steps=100, replay_size=200_000)
+
+
+def endless_run(monkeypatch, truncation_terminates: bool) -> float:
+    """V of the endless reward-1 environment, episodes cut after 10 steps, discount 0.9."""
+    config = Config(env="virel_tf/EndlessReward-v0", variant="virel", discount=0.9, tau=0.05, hidden=32, batch_size=32,
+                    value_learning_rate=3e-3, total_steps=4000, random_steps=100, replay_size=5000)
+    run = Run(config)
+    if truncation_terminates:
+        step = run.envs[0].step
+        monkeypatch.setattr(run.envs[0], "step", lambda action: (
+            lambda after: after._replace(terminated=after.truncated, truncated=False))(step(action)))
+    for _ in run.iterate():
+        pass
+    return float(run.learner.v(np.ones([1, 1], np.float32))[0])
+
+
+@pytest.mark.slow
+def test_an_endless_reward_is_worth_one_over_one_minus_gamma_only_if_truncation_bootstraps(monkeypatch):
+    assert endless_run(monkeypatch, truncation_terminates=False) == pytest.approx(10.0, abs=0.5)
+    # One step in ten ends for good: V = 1 + 0.9 * 0.9 V.
+    assert endless_run(monkeypatch, truncation_terminates=True) == pytest.approx(1 / (1 - 0.81), abs=0.5)
+
+
+@pytest.mark.slow
+def test_every_function_is_traced_once_in_20000_steps():
+    run = Run(Config(env="InvertedPendulum-v4", total_steps=20_000, normalise_observations=True, **TINY))
+    for _ in run.iterate():
+        pass
+    functions = (run.learner.update, run.learner.update_statistics, run.replay._write)
+    assert [function.experimental_get_tracing_count() for function in functions] == [1, 1, 1]
+
+
+@pytest.mark.slow
+def test_memory_stays_where_it_was(tmp_path):
+    flags = [f"--{name}={value}" for name, value in TINY.items()]
+    process = subprocess.Popen(command("--env=InvertedPendulum-v4", "--total_steps=100000", "--eval_every=5000", *flags,
+                                       f"--run_dir={tmp_path}"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    resident = {}
+    while process.poll() is None:
+        rows = metrics(tmp_path) if (tmp_path / "metrics.csv").exists() else []
+        if rows:
+            resident[int(rows[-1]["step"])] = psutil.Process(process.pid).memory_info().rss
+        time.sleep(0.1)
+    assert process.returncode == 0
+    at_20k = next(size for step, size in resident.items() if step >= 20_000)
+    assert resident[max(resident)] - at_20k < 100e6 and max(resident) >= 95_000
+
+
+@pytest.mark.slow
+def test_ten_kills_at_random_moments_change_nothing(tmp_path):
+    flags = ["--env=Hopper-v4", "--hidden=32", "--batch_size=32", "--total_steps=20000", "--threads=1",
+             "--checkpoint_every=1000", "--replay_size=6000"]
+    virel(*flags, f"--run_dir={tmp_path / 'whole'}")
+    moments = random.Random(7)
+    for _ in range(10):
+        process = subprocess.Popen(command(*flags, f"--run_dir={tmp_path / 'killed'}"), stdout=subprocess.DEVNULL,
+                                   stderr=subprocess.DEVNULL)
+        time.sleep(moments.uniform(3, 12))
+        process.kill()
+        process.wait()
+    virel(*flags, f"--run_dir={tmp_path / 'killed'}")
+    assert_same_run(tmp_path / "whole", tmp_path / "killed")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("variant", ["virel", "beta"])
+def test_inverted_pendulum_is_solved_within_20000_steps(tmp_path, variant):
+    virel("--env=InvertedPendulum-v4", f"--variant={variant}", "--normalise_observations", "--total_steps=20000",
+          "--eval_steps=1", f"--run_dir={tmp_path}")
+    assert max(float(row["eval_return"]) for row in metrics(tmp_path)) == 1000.0

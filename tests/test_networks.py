@@ -1,0 +1,92 @@
+"""Networks, optimiser and observation statistics, each against its definition."""
+
+from __future__ import annotations
+
+import math
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from virel_tf.networks.actor import Actor
+from virel_tf.networks.adam import FusedAdam
+from virel_tf.networks.critics import QNetwork
+from virel_tf.networks.policies import TanhGaussianPolicy, squashed_gaussian
+from virel_tf.train.policy_file import load_policy, save_policy
+
+
+def make_policy(seed: int = 1, statistics: bool = False) -> TanhGaussianPolicy:
+    policy = TanhGaussianPolicy(5, 3, hidden=16, layers=2, seed=seed)
+    policy.output_layer.kernel.assign(np.random.default_rng(seed).normal(size=[16, 6]))
+    if statistics:
+        policy.normaliser.update(tf.constant(np.random.default_rng(0).normal(2, 3, [50, 5]), tf.float32))
+    return policy
+
+
+def test_log_prob_of_the_squashed_gaussian_by_hand():
+    loc, log_scale, action = 0.2, -0.5, 0.4
+    noise = (math.atanh(action) - loc) / math.exp(log_scale)
+    expected = -noise**2 / 2 - log_scale - math.log(2 * math.pi) / 2 - math.log(1 - action**2)
+    got = squashed_gaussian(tf.constant([[loc, loc]]), tf.constant([[log_scale, log_scale]])).log_prob(
+        [[action, action]])
+    assert float(got[0]) == pytest.approx(2 * expected, rel=1e-5)
+
+
+@pytest.mark.parametrize("statistics", [False, True])
+def test_the_actor_acts_as_the_policy_does(statistics):
+    policy = make_policy(statistics=statistics)
+    actor = Actor(policy)
+    observation = np.random.default_rng(3).normal(1, 2, [40, 5]).astype(np.float32)
+    np.testing.assert_allclose(actor.mean_action(observation), policy.mean_action(observation), atol=1e-6)
+    noise = np.random.default_rng(4).normal(size=[40, 3]).astype(np.float32)
+    loc, log_scale = policy(policy.normaliser(observation))
+    np.testing.assert_allclose(actor.sample_action(observation, noise), tf.tanh(loc + tf.exp(log_scale) * noise),
+                               atol=1e-6)
+
+
+def test_the_actor_follows_the_policy_only_when_refreshed():
+    policy, observation = make_policy(), np.ones([5], np.float32)
+    actor = Actor(policy)
+    before = actor.mean_action(observation)
+    policy.output_layer.bias.assign(np.ones(6))
+    np.testing.assert_array_equal(actor.mean_action(observation), before)
+    actor.refresh()
+    np.testing.assert_allclose(actor.mean_action(observation), policy.mean_action(observation[None])[0], atol=1e-6)
+
+
+def test_a_saved_policy_brings_its_statistics_along(tmp_path):
+    policy, other = make_policy(seed=1, statistics=True), make_policy(seed=2)
+    save_policy(tmp_path / "policies" / "best.npz", policy, step=7, eval_return=3.5)
+    assert load_policy(tmp_path / "policies" / "best.npz", other) == (7, 3.5)
+    observation = np.ones([1, 5], np.float32)
+    np.testing.assert_array_equal(policy.mean_action(observation), other.mean_action(observation))
+
+
+def test_normaliser_has_the_moments_of_all_it_saw():
+    normaliser = make_policy().normaliser
+    data = np.random.default_rng(0).normal(5, 3, [90, 5]).astype(np.float32)
+    np.testing.assert_array_equal(normaliser(data), data)  # the identity until it has seen something
+    for part in np.split(data, [10, 11, 50]):
+        normaliser.update(tf.constant(part))
+    np.testing.assert_allclose(normaliser.mean.numpy(), data.mean(axis=0), rtol=1e-5)
+    np.testing.assert_allclose(normaliser.variance.numpy(), data.var(axis=0), rtol=1e-4)
+    np.testing.assert_allclose(normaliser(data), (data - data.mean(axis=0)) / data.std(axis=0), atol=1e-4)
+
+
+def test_fused_adam_is_keras_adam():
+    start = np.random.default_rng(0).normal(size=[4]).astype(np.float32)
+    ours, theirs = tf.Variable(start), keras.Variable(start)
+    fused, reference = FusedAdam([ours], 0.01), keras.optimizers.Adam(0.01, epsilon=1e-8)
+    reference.build([theirs])
+    for step in range(20):
+        gradient = tf.constant(np.random.default_rng(step + 1).normal(size=[4]).astype(np.float32))
+        fused.apply([gradient])
+        reference.apply([gradient], [theirs])
+    np.testing.assert_allclose(ours.numpy(), theirs.numpy(), rtol=1e-5)
+
+
+def test_q_starts_near_zero_and_differs_between_seeds():
+    observation, action = tf.ones([1, 4]), tf.ones([1, 2])
+    values = [float(QNetwork(4, 2, hidden=32, layers=2, seed=seed)(observation, action)[0]) for seed in (1, 2)]
+    assert abs(values[0]) < 0.2 and values[0] != values[1]
