@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -171,6 +170,5 @@ def test_a_file_in_the_way_is_a_clear_error(tmp_path):
 
 
 def test_environments_that_cannot_be_used_are_named(tmp_path):
-    os.chdir(tmp_path)
-    done = virel("--env=CartPole-v1", code=2)
+    done = virel("--env=CartPole-v1", f"--run_dir={tmp_path / 'run'}", code=2)
     assert "--env" in done.stderr and "Box" in done.stderr and not list(tmp_path.iterdir())

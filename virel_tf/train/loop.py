@@ -31,6 +31,7 @@ def train(config: Config) -> int:
     """Trains until total_steps or until asked to stop; goes on from the newest checkpoint. Returns the exit code."""
     runtime.configure(config.threads)
     folder = config.directory
+    make_env(config.env).close()  # an environment that cannot be used is told before anything is written
     refuse_other_run(config, folder)
     ensure_writable(folder)
     with only_writer(folder), StopRequest() as stop:
