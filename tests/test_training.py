@@ -23,7 +23,7 @@ def command(*flags: str) -> list[str]:
 
 
 def virel(*flags: str, code: int = 0) -> subprocess.CompletedProcess:
-    done = subprocess.run(command(*flags), capture_output=True, text=True, timeout=300)
+    done = subprocess.run(command(*flags), capture_output=True, text=True, timeout=900)
     assert done.returncode == code, done.stderr
     return done
 
