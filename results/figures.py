@@ -1,4 +1,7 @@
-"""Draws curves.png and epsilon.png from the metrics.csv files beside this script: python results/figures.py"""
+"""Draws curves.png and epsilon.png from the metrics.csv files beside this script, and prints the tables of README.md.
+
+    python results/figures.py
+"""
 
 from __future__ import annotations
 
@@ -17,9 +20,29 @@ def column(path: Path, name: str) -> np.ndarray:
         return np.array([float(row[name] or "nan") for row in csv.DictReader(file)])
 
 
+def environments() -> list[str]:
+    return sorted(path.name for path in HERE.iterdir() if path.is_dir() and path.name != "epsilon")
+
+
+def print_table() -> None:
+    """Per environment and variant, each seed's mean over its last ten evaluations and its last one."""
+    print("| environment | variant | steps | last ten evaluations, by seed | mean ± std | last evaluation, by seed |")
+    print("|---|---|---|---|---|---|")
+    for env in environments():
+        for variant in COLOURS:
+            files = sorted((HERE / env / variant).glob("seed*/metrics.csv"))
+            if not files:
+                continue
+            last_ten = [column(path, "eval_return")[-10:].mean() for path in files]
+            last = [column(path, "eval_return")[-1] for path in files]
+            steps = ", ".join(sorted({f"{column(path, 'step')[-1]:.0f}" for path in files}))
+            print(f"| {env} | {variant} | {steps} | {', '.join(f'{x:.0f}' for x in last_ten)} | "
+                  f"{np.mean(last_ten):.0f} ± {np.std(last_ten):.0f} | {', '.join(f'{x:.0f}' for x in last)} |")
+
+
 def draw_curves() -> None:
     """Mean over seeds, and the range from the worst to the best of them, per environment and variant."""
-    envs = sorted(path.name for path in HERE.iterdir() if path.is_dir() and path.name != "epsilon")
+    envs = environments()
     figure = Figure(figsize=(4.2 * len(envs), 3.4), layout="constrained")
     for axes, env in zip(np.atleast_1d(figure.subplots(1, len(envs))), envs, strict=True):
         for variant, colour in COLOURS.items():
@@ -58,5 +81,6 @@ def draw_epsilon() -> None:
 
 
 if __name__ == "__main__":
+    print_table()
     draw_curves()
     draw_epsilon()

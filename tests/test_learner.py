@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from virel_tf.algorithms.learner import METRICS, Learner
+from virel_tf.algorithms.learner import ACTION, METRICS, Learner, stream_seed
 from virel_tf.algorithms.registry import RECIPES
 from virel_tf.config import Config
+from virel_tf.networks.policies import squashed_gaussian
 from virel_tf.replay.ring import ReplayRing, Rows
 
 # s = 2, a = 0.5, r = 1, s' = 3.  Q(s, a) = 0.5 relu(s + 2 a), V(s) = 0.3 relu(s), V-bar(s) = 0.2 relu(s), and a policy
@@ -40,7 +41,7 @@ def make_learner(terminated=0.0, **settings) -> Learner:
 
 
 def update(learner: Learner) -> dict[str, float]:
-    metrics = learner.update(*learner.replay.bounds(), tf.constant(0), tf.constant(1.0)).numpy()
+    metrics = learner.update(*learner.replay.bounds(), tf.constant(0), tf.constant(1), tf.constant(1.0)).numpy()
     return dict(zip(METRICS, metrics[0], strict=True))
 
 
@@ -139,11 +140,19 @@ def test_lambda_from_rewards_replaces_the_constant():
 
 
 def test_score_function_gradient_by_hand():
-    """With the action held fixed at the mean, log pi is stationary in loc but for the tanh's inverse: gradient 0."""
+    """(temperature log pi - (Q - V-bar)) d log pi / d loc, at the action this seed draws, held fixed."""
     learner = make_learner(variant="virel", e_step="score", policy_regulariser=0.0)
+    learner.policy.output_layer.bias.assign([LOC, -1.0])
+    seed = stream_seed(1, ACTION, tf.constant(0))
+    action = float(squashed_gaussian(tf.constant([[LOC]]), tf.constant([[-1.0]])).sample(seed=seed)[0, 0])
+    scale, before_tanh = math.exp(-1.0), math.atanh(action)
+    noise = (before_tanh - LOC) / scale
+    log_prob = -noise**2 / 2 + 1.0 - math.log(2 * math.pi) / 2 - math.log(1 - action**2)
+    weight = log_prob - (0.5 * max(2 + 2 * action, 0) - 0.2 * 2)
     update(learner)
-    assert gradients(learner.policy_optimiser)[0].shape == (1, 1)
-    assert np.isfinite(gradients(learner.policy_optimiser)[3]).all()
+    to_loc, to_log_scale = gradients(learner.policy_optimiser)[3]
+    assert to_loc == pytest.approx(weight * noise / scale, rel=1e-3)
+    assert to_log_scale == pytest.approx(weight * (noise**2 - 1), rel=1e-3)
 
 
 def test_state_round_trip_is_bitwise():

@@ -61,13 +61,16 @@ ENDINGS = st.sampled_from([GO_ON, GO_ON, TERMINATE, TRUNCATE])
 @given(st.integers(1, 3), st.lists(st.lists(ENDINGS, min_size=1, max_size=4), min_size=1, max_size=8))
 @settings(max_examples=25, deadline=None)
 def test_ring_holds_the_newest_transitions_whatever_the_episodes(lanes, batches):
-    ring, script = ReplayRing(8 * lanes, lanes, 1, 1), Script(lanes)
+    ring, script, log = ReplayRing(8 * lanes, lanes, 1, 1), Script(lanes), []
     for endings in batches:
         rows = [row for ending in endings for lane in range(lanes) for row in script.step(lane, ending)]
+        log += rows
         ring.append(to_rows(rows), script.newest())
     expected = []
     for lane in range(lanes):
-        assert 0 < ring.count[lane] <= 8
+        # As many as start among the slots there are, less the newest observation's, and never more than 8.
+        starts = [starts for row_lane, *_, starts in log if row_lane == lane][-(ring.lane_slots - 1):]
+        assert ring.count[lane] == min(8, sum(starts))
         expected += script.transitions[lane][-int(ring.count[lane]):]
     assert contents(ring, 0) == sorted(expected)
 
@@ -85,13 +88,15 @@ def test_one_append_may_be_longer_than_the_ring():
     assert contents(ring, 0) == script.transitions[0][-10:]
 
 
-def test_ring_rebuilt_from_its_last_rows_draws_the_same():
-    ring, script, log = ReplayRing(20, 1, 1, 1), Script(1), []
+@pytest.mark.parametrize("lanes", [1, 2])
+def test_ring_rebuilt_from_its_last_rows_draws_the_same(lanes):
+    ring, script, log = ReplayRing(20 * lanes, lanes, 1, 1), Script(lanes), []
     for i in range(70):
-        rows = script.step(0, TRUNCATE if i % 6 == 5 else GO_ON)
+        # The second lane is truncated at every step, so it fills twice as fast.
+        rows = [row for lane in range(lanes) for row in script.step(lane, TRUNCATE if lane or i % 6 == 5 else GO_ON)]
         log += rows
         ring.append(to_rows(rows), script.newest())
-    again = ReplayRing(20, 1, 1, 1)
+    again = ReplayRing(20 * lanes, lanes, 1, 1)
     again.append(to_rows(log[-ring.rows_alive:]), script.newest())
     for seed in range(20):
         for one, other in zip(*(r.sample(*r.bounds(), 32, tf.constant([seed, 1])) for r in (ring, again)), strict=True):

@@ -42,7 +42,7 @@ class EvaluateOptions:
     run_dir: str = option("", RUN, "folder of the run to evaluate (required)")
     policy: str = option("best", RUN, "which of the run's saved policies", choices=("best", "last"))
     episodes: int = option(10, RUN, "episodes to play", least=1)
-    seed: int = option(1, RUN, "seed of the environment's first reset", least=0, most=2**31 - 1)
+    seed: int = option(1, RUN, "seed of the first episode; later ones count up", least=0, most=2**31 - 1)
 
     def __post_init__(self) -> None:
         if not self.run_dir:

@@ -68,7 +68,7 @@ class Config:
     epsilon_p: float = option(2.0, BETA, "p in the same; 1 has the units of the reward", least=1)
     epsilon_value: str = option("target", BETA, "V inside epsilon: the target's (Algorithm 2) or the online one's",
                                 choices=("target", "online"))
-    epsilon_warmup: str = option("alpha", BETA, "until the replay holds epsilon_samples: alpha: temperature alpha; "
+    epsilon_warmup: str = option("alpha", BETA, "until epsilon_samples steps were taken: alpha: temperature alpha; "
                                  "one: epsilon counts as 1 (the authors); none: estimate at once",
                                  choices=("alpha", "one", "none"))
     lambda_beta: float = option(4e-3, BETA, "lambda, factor on epsilon", above=0)
@@ -93,7 +93,7 @@ class Config:
                                    may_change=True)
 
     threads: int = option(0, MACHINE, "cores to use (0: all)", least=0, may_change=True)
-    xla: bool = option(False, MACHINE, "compile updates with XLA (pays on a GPU, not on a CPU)")
+    xla: bool = option(False, MACHINE, "compile updates with XLA (does not pay on a CPU)")
     precision: str = option("float32", MACHINE, "arithmetic of the networks' layers",
                             choices=("float32", "mixed_bfloat16"))
 
@@ -109,8 +109,9 @@ class Config:
         if self.steps_per_iteration % self.num_envs:
             raise ConfigError(f"--steps_per_iteration: {self.steps_per_iteration} is not a multiple of "
                               f"--num_envs={self.num_envs}")
-        if self.replay_size < self.batch_size:
-            raise ConfigError(f"--replay_size: {self.replay_size} is less than --batch_size={self.batch_size}")
+        for name in ("batch_size", "num_envs"):
+            if self.replay_size < getattr(self, name):
+                raise ConfigError(f"--replay_size: {self.replay_size} is less than --{name}={getattr(self, name)}")
 
     @property
     def directory(self) -> Path:
@@ -160,6 +161,15 @@ def did_you_mean(word: str, possible: Iterable[str]) -> str:
     """A hint, to end a message with, at what a mistyped word may have meant; empty where nothing is close."""
     close = difflib.get_close_matches(word.lower(), possible, n=1)
     return f" (did you mean {close[0]}?)" if close else ""
+
+
+def read_config(folder: Path) -> dict[str, Any]:
+    """The settings in a run's config.json."""
+    path = folder / "config.json"
+    try:
+        return json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"--run_dir: {path} cannot be read: {error}") from error
 
 
 def differences(old: dict[str, Any], new: Config) -> list[str]:

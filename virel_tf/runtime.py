@@ -9,7 +9,9 @@ import tensorflow as tf
 
 def cores(threads: int) -> int:
     """How many cores to use: those asked for, or (0) those this process may run on."""
-    return threads or len(os.sched_getaffinity(0))
+    if hasattr(os, "sched_getaffinity"):
+        return threads or len(os.sched_getaffinity(0))
+    return threads or os.cpu_count() or 1
 
 
 def configure(threads: int) -> None:

@@ -63,7 +63,7 @@ class Learner:
         lane = tf.TensorSpec([replay.lanes], tf.int32)
         count = tf.TensorSpec([], tf.int32)
         self.update = tf.function(self._update, jit_compile=config.xla, input_signature=[
-            lane, lane, count, tf.TensorSpec([])])
+            lane, lane, count, count, tf.TensorSpec([])])
         self.update_statistics = tf.function(self.policy.normaliser.update, input_signature=[observation])
 
     def state(self) -> dict[str, tf.Variable]:
@@ -80,19 +80,23 @@ class Learner:
         for name, variable in self.state().items():
             variable.assign(arrays[name])
 
-    def _update(self, first: tf.Tensor, count: tf.Tensor, done: tf.Tensor, mean_abs_reward: tf.Tensor) -> tf.Tensor:
-        """Runs one iteration's updates, after `done` earlier ones; returns their METRICS [U, len(METRICS)]."""
+    def _update(self, first: tf.Tensor, count: tf.Tensor, done: tf.Tensor, seen: tf.Tensor,
+                mean_abs_reward: tf.Tensor) -> tf.Tensor:
+        """Runs one iteration's updates, after `done` earlier ones; returns their METRICS [U, len(METRICS)].
+
+        first and count are the replay's `bounds`; seen and mean_abs_reward are of all transitions so far.
+        """
         updates = self.config.steps_per_iteration * self.config.updates_per_step
         metrics = tf.TensorArray(tf.float32, updates, element_shape=[len(METRICS)])
         together = math.gcd(updates, MOST_TOGETHER)
         for turn in tf.range(updates // together):
             for i in range(together):
                 i += turn * together
-                metrics = metrics.write(i, self.update_once(first, count, done + i, mean_abs_reward))
+                metrics = metrics.write(i, self.update_once(first, count, done + i, seen, mean_abs_reward))
         return metrics.stack()
 
-    def update_once(self, first: tf.Tensor, count: tf.Tensor, done: tf.Tensor,
-                     mean_abs_reward: tf.Tensor) -> tf.Tensor:
+    def update_once(self, first: tf.Tensor, count: tf.Tensor, done: tf.Tensor, seen: tf.Tensor,
+                    mean_abs_reward: tf.Tensor) -> tf.Tensor:
         """One M-step of Q and V and one E-step of the policy on one batch (Algorithms 1 and 2)."""
         config, recipe = self.config, self.recipe
 
@@ -110,8 +114,7 @@ class Learner:
             q_loss = recipe.m_step(q, q_target)
 
         residual_target = q_target if config.epsilon_value == "target" else self._q_target(batch, self.v)
-        reading = self.temperature.read(
-            residual_target - q, self._fresh_td_error(draw), tf.reduce_sum(count), mean_abs_reward)
+        reading = self.temperature.read(residual_target - q, self._fresh_td_error(draw), seen, mean_abs_reward)
 
         # E-step: J^pi(theta), on the same Q.
         with watching(self.policy_variables) as policy_tape:

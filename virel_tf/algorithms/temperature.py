@@ -32,9 +32,10 @@ class Temperature(Protocol):
 
     def __init__(self, config: Config) -> None: ...
 
-    def read(self, td_error: tf.Tensor, fresh_td_error: Callable[[int], tf.Tensor], stored: tf.Tensor,
+    def read(self, td_error: tf.Tensor, fresh_td_error: Callable[[int], tf.Tensor], seen: tf.Tensor,
              mean_abs_reward: tf.Tensor) -> Reading:
-        """From this batch's T Q - Q [B], a function that gives it for n fresh transitions, and two counters."""
+        """From this batch's T Q - Q [B], a function that gives it for n fresh transitions, the number of transitions
+        ever seen, and the mean magnitude of their rewards."""
 
 
 class ConstantTemperature:
@@ -45,22 +46,22 @@ class ConstantTemperature:
         self.residual = RunningResidual(config)
         self.variables = self.residual.variables
 
-    def read(self, td_error, fresh_td_error, stored, mean_abs_reward) -> Reading:
+    def read(self, td_error, fresh_td_error, seen, mean_abs_reward) -> Reading:
         """See `Temperature`."""
-        del fresh_td_error, stored, mean_abs_reward
+        del fresh_td_error, seen, mean_abs_reward
         epsilon = self.residual.update(td_error)
         return Reading(tf.constant(self.alpha), epsilon, epsilon, tf.constant(1.0))
 
 
 class ResidualTemperature:
-    """lambda epsilon-hat; before the replay holds N_epsilon transitions, what --epsilon_warmup says."""
+    """lambda epsilon-hat; before N_epsilon transitions were seen, what --epsilon_warmup says."""
 
     def __init__(self, config: Config) -> None:
         self.config = config
         self.residual = RunningResidual(config)
         self.variables = self.residual.variables
 
-    def read(self, td_error, fresh_td_error, stored, mean_abs_reward) -> Reading:
+    def read(self, td_error, fresh_td_error, seen, mean_abs_reward) -> Reading:
         """See `Temperature`."""
         config = self.config
         lambda_ = tf.constant(config.lambda_beta)
@@ -71,7 +72,7 @@ class ResidualTemperature:
             fresh = tf.stop_gradient(fresh_td_error(config.epsilon_samples))
             epsilon = residual_error(fresh, config.epsilon_c, config.epsilon_p)
         temperature = lambda_ * epsilon
-        warm = stored >= config.epsilon_samples
+        warm = seen >= config.epsilon_samples
         if config.epsilon_warmup == "one":
             epsilon = tf.where(warm, epsilon, 1.0)
             temperature = lambda_ * epsilon

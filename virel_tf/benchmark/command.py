@@ -16,19 +16,21 @@ import tensorflow as tf
 
 from virel_tf import runtime
 from virel_tf.benchmark.flops import matmul_flops
-from virel_tf.config import Config
+from virel_tf.config import Config, ConfigError
 from virel_tf.train.run import Run
 
 GEMM_SIZE = 2048
 WINDOW_SECONDS = 0.25
-FILL_STEPS = 5000  # beyond N_epsilon, so that beta's temperature is the estimated one
+FILL_STEPS = 5000
 
 
 def run_benchmark(config: Config, seconds: float) -> dict[str, Any]:
     """Measures for about `seconds`; see docs/benchmark.md for what each number means."""
     runtime.configure(config.threads)
     cores = runtime.cores(config.threads)
-    run = Run(dataclasses.replace(config, total_steps=2**31 - 1))
+    if not config.updates_per_step:
+        raise ConfigError("--updates_per_step: 0 is not allowed; the benchmark measures updates")
+    run = Run(dataclasses.replace(config, total_steps=2**31 - 1, random_steps=0))
     fill_replay(run)
     iterations = run.iterate()
     size = config.steps_per_iteration
@@ -44,14 +46,14 @@ def run_benchmark(config: Config, seconds: float) -> dict[str, Any]:
     return dict(
         env=config.env, variant=config.variant, batch_size=config.batch_size, hidden=config.hidden, cores=cores,
         env_steps_per_s=round(rates["env_steps"], 1), updates_per_s=round(rates["updates"], 1),
-        gemm_gflops_peak=round(rates["gemm"], 1), gflop_per_update=round(update_gflop, 4),
+        gemm_gflops_peak=round(rates["gemm"], 1), gflop_per_update=update_gflop,
         update_gflops=round(update_gflops, 1), roofline_fraction=round(update_gflops / rates["gemm"], 3),
         env_steps_per_update=round(rates["env_steps"] / rates["updates"], 3))
 
 
 def fill_replay(run: Run) -> None:
-    """Real transitions of a random policy."""
-    while run.step < FILL_STEPS:
+    """Real transitions of the untrained policy, enough for beta's temperature to be the estimated one."""
+    while run.step < max(FILL_STEPS, run.config.epsilon_samples):
         run.collector.collect(0, run.config.steps_per_iteration)
         run.step += run.config.steps_per_iteration
 
@@ -73,7 +75,7 @@ def update_graph(run: Run) -> tf.types.experimental.ConcreteFunction:
     """The graph of one update by itself."""
     first, count = run.replay.bounds()
     return tf.function(run.learner.update_once).get_concrete_function(
-        first, count, tf.constant(0), tf.constant(1.0))
+        first, count, tf.constant(0), tf.constant(0), tf.constant(1.0))
 
 
 def measure(seconds: float, work: dict[str, tuple[Callable[[], object], float]]) -> dict[str, float]:

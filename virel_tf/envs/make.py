@@ -93,16 +93,19 @@ class Environment:
         return scaled.astype(self._action_dtype).reshape(self._action_shape)
 
 
-def make_env(env_id: str, path_length: int | None = None) -> Environment:
+def make_env(env_id: str, path_length: int | None = None, fallback_length: int | None = None) -> Environment:
     """The gymnasium environment `env_id`, whose episodes are truncated after `path_length` steps.
 
-    The environment's own time limit holds as well. An id that cannot be used raises a ConfigError naming --env.
+    The environment's own time limit holds as well; one that has none gets `fallback_length` where no path_length is
+    given. An id that cannot be used raises a ConfigError naming --env.
     """
     env = _make(env_id)
     problem = _problem(env)
     if problem:
         env.close()
         raise ConfigError(f"--env: {env_id} has {problem}")
+    if path_length is None and env.spec.max_episode_steps is None:
+        path_length = fallback_length
     return Environment(env, path_length)
 
 

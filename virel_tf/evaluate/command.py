@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 from virel_tf import runtime
-from virel_tf.config import Config, ConfigError
+from virel_tf.config import Config, ConfigError, read_config
 from virel_tf.envs.make import make_env
-from virel_tf.evaluate.rollout import evaluate_policy
+from virel_tf.evaluate.rollout import Evaluation, evaluate_policy
 from virel_tf.networks.actor import Actor
 from virel_tf.networks.policies import TanhGaussianPolicy
 from virel_tf.train.policy_file import load_policy
@@ -23,17 +22,15 @@ def evaluate_run(run_dir: str, policy: str, episodes: int, seed: int) -> dict[st
     if not path.is_file():
         raise ConfigError(f"--run_dir: {run_dir} holds no {policy} policy yet ({path.name} comes with the first "
                           f"{'evaluation' if policy == 'best' else 'checkpoint'})")
-    config = Config(**json.loads((folder / "config.json").read_text()))
+    config = Config(**read_config(folder))
     runtime.configure(config.threads)
-    env = make_env(config.env)
+    env = make_env(config.env, fallback_length=config.path_length)
     network = TanhGaussianPolicy(env.observation_size, env.action_size, config.hidden, config.layers, seed=0)
-    info = load_policy(path, network)
+    step = load_policy(path, network)
     act = Actor(network).mean_action
     # Each episode has its own seed; asking for one step's worth of evaluation plays exactly one.
     played = [evaluate_policy(act, env, seed + episode, steps=1) for episode in range(episodes)]
     env.close()
-    returns = [one.returns[0] for one in played]
-    mean = sum(returns) / episodes
-    return dict(env=config.env, variant=config.variant, policy=policy, step=info.step, episodes=episodes,
-                return_mean=mean, return_std=(sum((r - mean) ** 2 for r in returns) / episodes) ** 0.5,
-                returns=returns, lengths=[one.lengths[0] for one in played])
+    result = Evaluation([one.returns[0] for one in played], [one.lengths[0] for one in played])
+    return dict(env=config.env, variant=config.variant, policy=policy, step=step, episodes=episodes,
+                return_mean=result.mean, return_std=result.std, returns=result.returns, lengths=result.lengths)

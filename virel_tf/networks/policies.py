@@ -35,7 +35,7 @@ class TanhGaussianPolicy(keras.Model):
         return loc, tf.clip_by_value(log_scale, *LOG_SCALE_RANGE)
 
     def mean_action(self, observation: tf.Tensor) -> tf.Tensor:
-        """tanh(loc) from a raw observation: what evaluation uses."""
+        """tanh(loc) from a raw observation: the policy without its noise."""
         loc, _ = self(self.normaliser(observation))
         return tf.tanh(loc)
 

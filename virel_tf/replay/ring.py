@@ -5,7 +5,8 @@ after it. So the newest observation is always written one slot ahead, and an epi
 leaves one slot more, which holds its last observation and starts no transition. After a terminated episode nothing is
 bootstrapped, so its s' may be any observation, and it needs no slot.
 
-`starts` lists the slots that do start a transition, oldest first: drawing from it is exactly uniform.
+`starts` lists the slots that do start a transition, oldest first: drawing from it is uniform within a lane, and lanes
+are equally likely.
 """
 
 from __future__ import annotations

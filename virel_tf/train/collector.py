@@ -28,6 +28,7 @@ class Collector:
         self.config, self.envs, self.learner, self.replay = config, envs, learner, replay
         self.actor = Actor(learner.policy)
         self.observation = np.stack([env.reset(seed=config.seed * 1000 + lane) for lane, env in enumerate(envs)])
+        check_finite(self.observation, "environment's observation", 0)
         self.returns = np.zeros(len(envs))
         self.lengths = np.zeros(len(envs), np.int64)
         self.abs_reward_sum = 0.0
@@ -45,6 +46,7 @@ class Collector:
         random = np.random.default_rng([self.config.seed, step])  # its own for each call, so no state to save
         for now in range(step, step + steps, lanes):
             actions = self._actions(now, random)
+            check_finite(actions, "policy's action", now)
             for lane, env in enumerate(self.envs):
                 rows += self._step_one(lane, env, actions[lane], now + lane, episodes)
         stacked = Rows(*(np.array(column, dtype) for column, dtype in zip(
@@ -65,8 +67,8 @@ class Collector:
         """One step of one environment: its row, and one more for the last observation of a truncated episode."""
         before = self.observation[lane].copy()
         after = env.step(action)
-        check_finite(after.observation, "observation", step)
-        check_finite(after.reward, "reward", step)
+        check_finite(after.observation, "environment's observation", step)
+        check_finite(after.reward, "environment's reward", step)
         rows = [(lane, before, action, after.reward, after.terminated, True)]
         self.observation[lane] = after.observation
         self.returns[lane] += after.reward
@@ -79,7 +81,7 @@ class Collector:
             episodes.append(Episode(float(self.returns[lane]), int(self.lengths[lane])))
             self.returns[lane], self.lengths[lane] = 0.0, 0
             self.observation[lane] = env.reset()
-            check_finite(self.observation[lane], "observation", step)
+            check_finite(self.observation[lane], "environment's observation", step)
         return rows
 
     def state(self) -> tuple[dict[str, np.ndarray], dict[str, bytes]]:
@@ -101,6 +103,6 @@ class Collector:
 
 
 def check_finite(value: np.ndarray | float, name: str, step: int) -> None:
-    """Stops the run where a number from the environment is NaN or infinite."""
+    """Stops the run where a number from the environment or to it is NaN or infinite."""
     if not np.isfinite(value).all():
-        raise BadNumber(f"step {step}: the environment's {name} is not finite: {value}")
+        raise BadNumber(f"step {step}: the {name} is not finite: {value}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import json
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,7 +12,7 @@ import numpy as np
 
 from virel_tf import runtime
 from virel_tf.algorithms.learner import METRICS
-from virel_tf.config import Config, ConfigError, differences
+from virel_tf.config import Config, ConfigError, differences, read_config
 from virel_tf.envs.make import make_env
 from virel_tf.errors import BadNumber, RunError
 from virel_tf.evaluate.rollout import Evaluation, evaluate_policy
@@ -45,7 +44,7 @@ def refuse_other_run(config: Config, folder: Path) -> None:
         return
     if config.resume == "never":
         raise ConfigError(f"--resume=never: {folder} holds a run already; give another --run_dir or remove it")
-    changes = differences(json.loads(saved.read_text()), config)
+    changes = differences(read_config(folder), config)
     if changes:
         raise ConfigError(f"--run_dir: {folder} holds a run with other settings ({'; '.join(changes)}); "
                           "give those again, or another --run_dir")
@@ -54,11 +53,14 @@ def refuse_other_run(config: Config, folder: Path) -> None:
 @contextmanager
 def only_writer(folder: Path) -> Iterator[None]:
     """Holds the folder's lock, so that two processes never write one run."""
-    with open(folder / ".lock", "w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise RunError(f"another process is training in {folder}") from None
+    try:
+        lock = open(folder / ".lock", "w")
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise RunError(f"another process is training in {folder}") from None
+    except OSError as error:
+        raise RunError(f"cannot lock {folder}: {error.strerror}") from error
+    with lock:
         yield
 
 
@@ -68,7 +70,7 @@ class Training:
     def __init__(self, config: Config, folder: Path) -> None:
         self.config, self.folder = config, folder
         self.run = Run(config)
-        self.eval_env = make_env(config.env)
+        self.eval_env = make_env(config.env, fallback_length=config.path_length)
         self.actor = Actor(self.run.learner.policy)
         atomic_write(folder / "config.json", config.to_json().encode())
         self.store = CheckpointStore(folder / "checkpoints")
@@ -116,6 +118,7 @@ class Training:
             self.progress.close()
             self.log.close()
             self.run.close()
+            self.eval_env.close()
         self.say_goodbye(stop)
         return stop.exit_code
 
@@ -126,7 +129,7 @@ class Training:
                                      seed=self.config.seed * 1_000_003 + self.run.step, steps=self.config.eval_steps)
         if evaluation.mean > self.best:
             self.best = evaluation.mean
-            save_policy(self.folder / "policies" / "best.npz", self.run.learner.policy, self.run.step, self.best)
+            save_policy(self.folder / "policies" / "best.npz", self.run.learner.policy, self.run.step)
         seconds = self.seconds_before + time.monotonic() - self.started
         rate = (self.run.step - self.start_step) / max(time.monotonic() - self.started, 1e-9)
         self.window.last_return = evaluation.mean
@@ -139,8 +142,7 @@ class Training:
         seconds = self.seconds_before + time.monotonic() - self.started
         self.run.save(self.store, self.window.state(), dict(
             metrics_rows=len(self.log.rows), best=float(self.best), seconds=seconds))
-        save_policy(self.folder / "policies" / "last.npz", self.run.learner.policy, self.run.step,
-                    self.window.last_return)
+        save_policy(self.folder / "policies" / "last.npz", self.run.learner.policy, self.run.step)
         if self.log.rows:
             title = f"{self.config.env}, {self.config.variant}, seed {self.config.seed}"
             draw_learning_curve(self.log.rows, self.folder / "learning_curve.png", title)
@@ -150,8 +152,11 @@ class Training:
         if stop.signal:
             print(f"stopped at step {self.run.step} and saved; the same command goes on from there")
         else:
-            print(f"{self.config.env} {self.config.variant} seed {self.config.seed}: step {self.run.step}, "
-                  f"last return {self.window.last_return or float('nan'):.1f}, best {self.best:.1f}; see {self.folder}")
+            returns = "no evaluation yet"
+            if self.window.last_return is not None:
+                returns = f"last return {self.window.last_return:.1f}, best {self.best:.1f}"
+            print(f"{self.config.env} {self.config.variant} seed {self.config.seed}: step {self.run.step}, {returns}; "
+                  f"see {self.folder}")
 
 
 class Window:

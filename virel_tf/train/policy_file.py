@@ -1,36 +1,36 @@
-"""A policy alone, on disk: its weights and observation statistics, the step it was taken at and its return."""
+"""A policy alone, on disk: its weights and observation statistics, and the step it was taken at."""
 
 from __future__ import annotations
 
 import io
+import zipfile
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
+from virel_tf.errors import BadNumber, RunError
 from virel_tf.networks.policies import TanhGaussianPolicy
-from virel_tf.train.checkpoint import atomic_write
+from virel_tf.train.checkpoint import atomic_write, ensure_writable
 
 
-class PolicyInfo(NamedTuple):
-    """When a policy was saved and what it had returned in evaluation."""
-
-    step: int
-    eval_return: float
-
-
-def save_policy(path: Path, policy: TanhGaussianPolicy, step: int, eval_return: float | None) -> None:
+def save_policy(path: Path, policy: TanhGaussianPolicy, step: int) -> None:
     """Writes the policy whole or not at all."""
+    weights = {variable.path: variable.value.numpy() for variable in policy.variables}
+    for name, value in weights.items():
+        if not np.isfinite(value).all():
+            raise BadNumber(f"step {step}: the policy's {name} is not finite")
     buffer = io.BytesIO()
-    np.savez(buffer, step=step, eval_return=np.nan if eval_return is None else eval_return,
-             **{variable.path: variable.value.numpy() for variable in policy.variables})
-    path.parent.mkdir(exist_ok=True)
+    np.savez(buffer, step=step, **weights)
+    ensure_writable(path.parent)
     atomic_write(path, buffer.getvalue())
 
 
-def load_policy(path: Path, policy: TanhGaussianPolicy) -> PolicyInfo:
-    """Gives `policy` the weights in the file."""
-    with np.load(path, allow_pickle=False) as saved:
-        for variable in policy.variables:
-            variable.assign(saved[variable.path])
-        return PolicyInfo(int(saved["step"]), float(saved["eval_return"]))
+def load_policy(path: Path, policy: TanhGaussianPolicy) -> int:
+    """Gives `policy` the weights in the file; returns the step they were saved at."""
+    try:
+        with np.load(path, allow_pickle=False) as saved:
+            for variable in policy.variables:
+                variable.assign(saved[variable.path])
+            return int(saved["step"])
+    except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+        raise RunError(f"cannot read the policy {path}: {error}") from error

@@ -17,7 +17,7 @@ LONGEST_BAR = 30
 
 
 class Progress:
-    """Shows steps, speed, the last episode's return and epsilon; whole-line messages go through it too."""
+    """Shows steps, speed, the last evaluation's return and epsilon; whole-line messages go through it too."""
 
     def __init__(self, total_steps: int, start_step: int = 0, stream: TextIO | None = None,
                  clock: Callable[[], float] = time.monotonic) -> None:

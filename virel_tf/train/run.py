@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -39,16 +40,24 @@ class Run:
         self.step = 0
         self.updates = 0
         self.rows = 0  # rows ever appended to the replay
-        self.unsaved: list[Rows] = []  # those the newest checkpoint does not hold
+        self.unsaved: deque[Rows] = deque()  # those the newest checkpoint does not hold
+        self.unsaved_rows = 0
 
     def iterate(self) -> Iterator[Iteration]:
         """Collects and learns, iteration by iteration, until total_steps."""
         while self.step < self.config.total_steps:
             rows, episodes = self.collector.collect(self.step, self.config.steps_per_iteration)
-            self.unsaved.append(rows)
-            self.rows += len(rows.lane)
+            self._remember(rows)
             self.step += self.config.steps_per_iteration
             yield Iteration(self.step, episodes, self.learn())
+
+    def _remember(self, rows: Rows) -> None:
+        """Keeps rows for the next checkpoint, but none that the ring has forgotten by then."""
+        self.unsaved.append(rows)
+        self.rows += len(rows.lane)
+        self.unsaved_rows += len(rows.lane)
+        while self.unsaved_rows - len(self.unsaved[0].lane) >= self.replay.rows_alive:
+            self.unsaved_rows -= len(self.unsaved.popleft().lane)
 
     def learn(self) -> np.ndarray:
         """One call of the learner, once there is something to learn from; returns its metrics."""
@@ -56,8 +65,9 @@ class Run:
         updates = config.steps_per_iteration * config.updates_per_step
         if not updates or self.step <= config.random_steps or not self.replay.count.all():
             return np.zeros([0, len(METRICS)], np.float32)
-        metrics = self.learner.update(*self.replay.bounds(), tf.constant(self.updates),
-                                      tf.constant(self.collector.mean_abs_reward, tf.float32)).numpy()
+        metrics = self.learner.update(
+            *self.replay.bounds(), tf.constant(self.updates), tf.constant(self.collector.reward_count),
+            tf.constant(self.collector.mean_abs_reward, tf.float32)).numpy()
         bad = np.argwhere(~np.isfinite(metrics))
         if len(bad):
             update, metric = bad[0]
@@ -80,7 +90,8 @@ class Run:
         counters = dict(updates=self.updates, rows=self.rows)
         store.save(self.step, learner | collector | arrays, blobs, counters | info, segment,
                    keep_from=self.rows - self.replay.rows_alive)
-        self.unsaved = []
+        self.unsaved.clear()
+        self.unsaved_rows = 0
 
     def restore(self, checkpoint: Checkpoint) -> None:
         """Goes back to where `save` was called."""
