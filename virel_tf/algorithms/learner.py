@@ -29,7 +29,7 @@ BATCH, ACTION, RESIDUAL = range(3)
 
 
 # Updates per turn of the compiled loop. Turns wait for each other; within one, an update's M-step starts while the
-# E-step before it is still at work, and no core is idle.
+# E-step before it is still at work, which keeps more cores busy.
 MOST_TOGETHER = 5
 
 

@@ -1,7 +1,7 @@
 """The policy for acting: a NumPy copy of its weights.
 
-Collection and evaluation ask for one observation at a time. There a compiled TensorFlow call costs twenty times the
-arithmetic it does, so the same few matrix products are done here on a copy that `refresh` brings up to date. A test
+Collection and evaluation ask for one observation at a time. There a compiled TensorFlow call costs far more than
+the arithmetic it does, so the same few matrix products are done here on a copy that `refresh` brings up to date. A test
 holds this against `TanhGaussianPolicy`, whose equations it repeats.
 """
 

@@ -1,4 +1,4 @@
-"""Adam as TensorFlow's one fused operation per variable: a quarter of the memory traffic of the composed form."""
+"""Adam as TensorFlow's one fused operation per variable, which reads and writes each of its arrays once."""
 
 from __future__ import annotations
 
