@@ -10,8 +10,8 @@ import types
 import pytest
 
 from virel_tf import __version__, cli
-from virel_tf.config import Config, ConfigError
-from virel_tf.errors import RunError
+from virel_tf.config import Config
+from virel_tf.errors import ConfigError, RunError
 
 
 def virel_tf(*arguments: str) -> subprocess.CompletedProcess:
@@ -138,7 +138,7 @@ def test_no_flags_are_the_defaults():
 
 def test_values_of_every_kind():
     config = cli.parse_config(["--env=Ant-v5", "--variant", "virel", "--tau=1e-2", "--alpha=2", "--xla",
-                               "--nolambda_from_rewards", "--normalise_observations=True"])
+                               "--nolayer_norm", "--normalise_observations=True"])
     assert config == Config(env="Ant-v5", variant="virel", tau=0.01, alpha=2.0, xla=True, normalise_observations=True)
 
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from virel_tf.config import ConfigError
 from virel_tf.envs import Environment, make_env
+from virel_tf.errors import ConfigError
 
 UNIT_BOX = spaces.Box(-1.0, 1.0, (1,), np.float32)
 

@@ -29,7 +29,7 @@ def endless_run(monkeypatch, truncation_terminates: bool) -> float:
             lambda after: after._replace(terminated=after.truncated, truncated=False))(step(action)))
     for _ in run.iterate():
         pass
-    return float(run.learner.v(np.ones([1, 1], np.float32))[0])
+    return float(run.learner.critics.vs[0](np.ones([1, 1], np.float32))[0])
 
 
 @pytest.mark.slow

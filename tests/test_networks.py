@@ -12,12 +12,12 @@ import tensorflow as tf
 from virel_tf.networks.actor import Actor
 from virel_tf.networks.adam import FusedAdam
 from virel_tf.networks.critics import QNetwork
-from virel_tf.networks.policies import TanhGaussianPolicy, squashed_gaussian
+from virel_tf.networks.policies import Policy, squashed_gaussian
 from virel_tf.train.policy_file import load_policy, save_policy
 
 
-def make_policy(seed: int = 1, statistics: bool = False) -> TanhGaussianPolicy:
-    policy = TanhGaussianPolicy(5, 3, hidden=16, layers=2, seed=seed)
+def make_policy(seed: int = 1, statistics: bool = False) -> Policy:
+    policy = Policy(5, 3, hidden=16, layers=2, seed=seed)
     policy.output_layer.kernel.assign(np.random.default_rng(seed).normal(size=[16, 6]))
     if statistics:
         policy.normaliser.update(tf.constant(np.random.default_rng(0).normal(2, 3, [50, 5]), tf.float32))

@@ -11,10 +11,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from virel_tf.networks.policies import squashed_gaussian
-from virel_tf.objective.e_step import regulariser, reparametrised_loss, score_function_loss
+from virel_tf.objective.e_step import (
+    E_STEPS,
+    EStepInputs,
+    deterministic_loss,
+    regulariser,
+    reparametrised_loss,
+    score_function_loss,
+)
 from virel_tf.objective.m_step import squared_error
 from virel_tf.objective.residual import lambda_from_rewards, residual_error, running_decay, running_mean
-from virel_tf.objective.targets import expected_q_target, td_target
+from virel_tf.objective.targets import aligning_scale, hard, minimum, soft, td_target
 
 
 def test_td_target_by_hand():
@@ -26,8 +33,37 @@ def test_targets_pass_no_gradient():
     value = tf.Variable([2.0])
     with tf.GradientTape() as tape:
         loss = tf.reduce_sum(td_target(tf.constant([1.0]), tf.constant([0.0]), value, 0.9)
-                             + expected_q_target(value))
+                             + hard(value, value, value) + soft(value, value, value))
     assert tape.gradient(loss, value) is None
+
+
+def test_hard_and_soft_values_by_hand():
+    q, log_prob = tf.constant([3.0, 1.0]), tf.constant([0.5, -2.0])
+    np.testing.assert_allclose(hard(q, log_prob, tf.constant(2.0)), [3.0, 1.0])
+    np.testing.assert_allclose(soft(q, log_prob, tf.constant(2.0)), [2.0, 5.0])
+    np.testing.assert_allclose(soft(q, log_prob, tf.constant(0.0)), hard(q, log_prob, tf.constant(0.0)))
+
+
+def test_the_gradient_of_the_minimum_goes_to_the_critic_that_has_it():
+    first, second = tf.Variable([3.0, 1.0]), tf.Variable([2.0, 5.0])
+    with tf.GradientTape() as tape:
+        least = minimum([first, second])
+    np.testing.assert_allclose(least, [2.0, 1.0])
+    np.testing.assert_allclose(tape.gradient(least, [first, second]), [[0.0, 1.0], [1.0, 0.0]])
+
+
+@given(st.floats(0.5, 20), st.floats(-1, 1), st.booleans())
+@settings(max_examples=30, deadline=None)
+def test_aligned_rewards_and_bonus_add_up_to_the_reward(reward, share, negative):
+    reward = -reward if negative else reward
+    bonus = 0.8 * share * reward
+    scale = float(aligning_scale(tf.constant(reward), tf.constant(bonus)))
+    assert scale * reward + bonus == pytest.approx(reward, rel=1e-4)
+
+
+def test_the_aligning_scale_stays_within_bounds():
+    assert float(aligning_scale(tf.constant(0.0), tf.constant(-1.0))) == 10.0
+    assert float(aligning_scale(tf.constant(1.0), tf.constant(5.0))) == pytest.approx(0.1)
 
 
 def test_squared_error_and_its_gradient_by_hand():
@@ -83,25 +119,30 @@ def test_lambda_from_rewards_by_hand():
 
 
 def test_losses_of_the_policy_by_hand():
-    log_prob, q, value = tf.constant([1.0, 2.0]), tf.constant([5.0, 7.0]), tf.constant([4.0, 4.0])
-    assert float(reparametrised_loss(log_prob, q, value, tf.constant(0.5))) == pytest.approx((-4.5 - 6.0) / 2)
+    inputs = EStepInputs(q=tf.constant([5.0, 7.0]), log_prob=tf.constant([1.0, 2.0]), log_prior=tf.constant([0.0, 0.0]),
+                         value=tf.constant([4.0, 4.0]), temperature=tf.constant(0.5))
+    assert float(reparametrised_loss(inputs)) == pytest.approx((-4.5 - 6.0) / 2)
     # log pi (0.5 log pi - (q - v)): 1 * (0.5 - 1) and 2 * (1 - 3)
-    assert float(score_function_loss(log_prob, q, value, tf.constant(0.5))) == pytest.approx((-0.5 - 4.0) / 2)
+    assert float(score_function_loss(inputs)) == pytest.approx((-0.5 - 4.0) / 2)
+    assert float(deterministic_loss(inputs)) == -6.0
+    prior = inputs._replace(log_prior=tf.constant([1.0, 4.0]))  # log ratios of 0 and -2
+    assert float(reparametrised_loss(prior)) == pytest.approx((-5.0 - 8.0) / 2)
+    assert float(score_function_loss(prior)) == pytest.approx((-1.0 - 8.0) / 2)
 
 
 def test_score_function_moves_nothing_but_log_prob():
-    log_prob, q, value, temperature = (tf.Variable([x]) for x in (1.0, 5.0, 4.0, 0.5))
+    inputs = EStepInputs(*(tf.Variable([x]) for x in (5.0, 1.0, 0.2, 4.0, 0.5)))
     with tf.GradientTape() as tape:
-        loss = score_function_loss(log_prob, q, value, temperature)
-    to_log_prob, *others = tape.gradient(loss, [log_prob, q, value, temperature])
-    assert float(to_log_prob[0]) == pytest.approx(0.5 - 1.0)
-    assert others == [None, None, None]
+        loss = score_function_loss(inputs)
+    to_q, to_log_prob, *others = tape.gradient(loss, list(inputs))
+    assert float(to_log_prob[0]) == pytest.approx(0.5 * 0.8 - 1.0)
+    assert [to_q, *others] == [None] * 4
 
 
 def test_reparametrised_loss_does_not_train_the_temperature():
     temperature = tf.Variable(0.5)
     with tf.GradientTape() as tape:
-        loss = reparametrised_loss(tf.constant([1.0]), tf.constant([5.0]), tf.constant([0.0]), temperature)
+        loss = reparametrised_loss(EStepInputs(*(tf.constant([x]) for x in (5.0, 1.0, 0.0, 0.0)), temperature))
     assert tape.gradient(loss, temperature) is None
 
 
@@ -135,8 +176,8 @@ def test_e_steps_are_the_gradient_of_eq_e_step(estimator):
             action = tf.stop_gradient(action)
             log_prob = distribution.log_prob(action)
         q = (action - action**2)[:, 0]
-        loss = (reparametrised_loss if estimator == "reparametrised" else score_function_loss)(
-            log_prob, q, tf.fill([samples], 0.1), tf.constant(temperature))
+        loss = E_STEPS[estimator](EStepInputs(q, log_prob, tf.zeros([samples]), tf.fill([samples], 0.1),
+                                              tf.constant(temperature)))
     per_sample = tape.gradient(loss, parameters).numpy().astype(np.float64) * samples
     standard_error = per_sample.std(axis=0) / math.sqrt(samples)
     exact = e_step_gradient_by_quadrature(loc, log_scale, temperature)

@@ -45,22 +45,40 @@ def to_rows(rows: list[tuple]) -> Rows:
     return Rows(*(np.array(column, dtype) for column, dtype in zip(zip(*rows, strict=True), dtypes, strict=True)))
 
 
-def contents(ring: ReplayRing, lane: int) -> list[tuple]:
-    """A lane's transitions, oldest first, read through `sample` by drawing until each has been seen."""
+def contents(ring: ReplayRing, n_step: int = 1) -> list[tuple]:
+    """The transitions, oldest first, read through `sample` by drawing until each has been seen."""
     seen = {}
-    for draw in range(200):
-        batch = ring.sample(*ring.bounds(), 64, tf.constant([draw, lane]))
-        for s, a, r, end, following in zip(*(part.numpy() for part in batch), strict=True):
-            seen[float(s[0])] = (float(s[0]), float(a[0]), float(r), float(end), None if end else float(following[0]))
+    batch = ring.sample(*ring.bounds(), 64 * 200, tf.constant([1, 2]), n_step, discount=0.5)
+    for s, a, r, end, following, discount in zip(*(part.numpy() for part in batch), strict=True):
+        seen[float(s[0])] = (float(s[0]), float(a[0]), float(r), float(end), None if end else float(following[0]),
+                             float(discount))
     return [seen[key] for key in sorted(seen)]
+
+
+def spanning(transitions: list[tuple], n_step: int) -> list[tuple]:
+    """What n-step sampling should make of a lane's consecutive transitions, with a discount of a half."""
+    result = []
+    for i, (s, a, reward, end, following) in enumerate(transitions):
+        steps = 1
+        for later in transitions[i + 1:i + n_step]:
+            if end or later[0] != following:  # the episode ended, for good or not
+                break
+            reward += 0.5**steps * later[2]
+            end, following = later[3:]
+            steps += 1
+        result.append((s, a, reward, end, following, 0.5**steps))
+    return result
 
 
 ENDINGS = st.sampled_from([GO_ON, GO_ON, TERMINATE, TRUNCATE])
 
 
-@given(st.integers(1, 3), st.lists(st.lists(ENDINGS, min_size=1, max_size=4), min_size=1, max_size=8))
+BATCHES = st.lists(st.lists(ENDINGS, min_size=1, max_size=4), min_size=1, max_size=8)
+
+
+@given(st.integers(1, 3), st.integers(1, 4), BATCHES)
 @settings(max_examples=25, deadline=None)
-def test_ring_holds_the_newest_transitions_whatever_the_episodes(lanes, batches):
+def test_ring_holds_the_newest_transitions_whatever_the_episodes(lanes, n_step, batches):
     ring, script, log = ReplayRing(8 * lanes, lanes, 1, 1), Script(lanes), []
     for endings in batches:
         rows = [row for ending in endings for lane in range(lanes) for row in script.step(lane, ending)]
@@ -71,8 +89,8 @@ def test_ring_holds_the_newest_transitions_whatever_the_episodes(lanes, batches)
         # As many as start among the slots there are, less the newest observation's, and never more than 8.
         starts = [starts for row_lane, *_, starts in log if row_lane == lane][-(ring.lane_slots - 1):]
         assert ring.count[lane] == min(8, sum(starts))
-        expected += script.transitions[lane][-int(ring.count[lane]):]
-    assert contents(ring, 0) == sorted(expected)
+        expected += spanning(script.transitions[lane][-int(ring.count[lane]):], n_step)
+    assert contents(ring, n_step) == sorted(expected)
 
 
 def test_capacity_is_reached_where_episodes_are_long():
@@ -85,7 +103,7 @@ def test_capacity_is_reached_where_episodes_are_long():
 def test_one_append_may_be_longer_than_the_ring():
     ring, script = ReplayRing(10, 1, 1, 1), Script(1)
     ring.append(to_rows([row for _ in range(37) for row in script.step(0, GO_ON)]), script.newest())
-    assert contents(ring, 0) == script.transitions[0][-10:]
+    assert contents(ring) == spanning(script.transitions[0][-10:], 1)
 
 
 @pytest.mark.parametrize("lanes", [1, 2])

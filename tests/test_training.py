@@ -109,7 +109,7 @@ def wait_for(path: Path, rows: int) -> None:
 
 
 def test_several_environments_resume_bitwise_too(tmp_path):
-    flags = [*SMALL, "--num_envs=2", "--normalise_observations", "--lambda_from_rewards", "--env=Pendulum-v1"]
+    flags = [*SMALL, "--num_envs=2", "--normalise_observations", "--lambda_rule=rewards", "--env=Pendulum-v1"]
     virel(*flags, "--total_steps=1200", f"--run_dir={tmp_path / 'whole'}")
     virel(*flags, "--total_steps=700", f"--run_dir={tmp_path / 'parts'}")
     virel(*flags, "--total_steps=1200", f"--run_dir={tmp_path / 'parts'}")

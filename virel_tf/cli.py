@@ -1,4 +1,4 @@
-"""The command line: `virel-tf [train|evaluate|benchmark] --flag=value ...`.
+"""The command line: `virel-tf [train|evaluate|benchmark|variants] --flag=value ...`.
 
 absl reads the syntax (--name=value, --noname, --flagfile); what a value may be is said once, by the fields of
 the dataclass behind each command, and checked by `config.check_value`. TensorFlow is imported by the commands
@@ -12,17 +12,16 @@ import json
 import os
 import re
 import sys
-import textwrap
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from absl import flags
 
 from virel_tf import __version__
+from virel_tf.algorithms.registry import variants_table
 from virel_tf.config import (
     RUN,
     Config,
-    ConfigError,
     allowed,
     check_value,
     did_you_mean,
@@ -30,7 +29,8 @@ from virel_tf.config import (
     option_type,
     preset_files,
 )
-from virel_tf.errors import RunError
+from virel_tf.errors import ConfigError, RunError
+from virel_tf.help import help_page
 
 # ---------------------------------------------------------------- the commands
 
@@ -59,6 +59,16 @@ class BenchmarkOptions(Config):
     def config(self) -> Config:
         """The run to measure."""
         return Config(**{field.name: getattr(self, field.name) for field in dataclasses.fields(Config)})
+
+
+@dataclasses.dataclass(frozen=True)
+class NoOptions:
+    """A command without flags."""
+
+
+def run_variants(options: NoOptions) -> int:
+    say(variants_table())
+    return 0
 
 
 def run_train(config: Config) -> int:
@@ -93,6 +103,8 @@ COMMANDS = {
     "evaluate": Command("play episodes with the policy of a run; prints one line of JSON",
                         "virel-tf evaluate --run_dir=runs/HalfCheetah-v4/beta/seed1 --episodes=20",
                         EvaluateOptions, run_evaluate),
+    "variants": Command("show the algorithms side by side: what each is made of", "virel-tf variants", NoOptions,
+                        run_variants),
     "benchmark": Command("measure how fast a run trains on this machine; prints one line of JSON",
                          "virel-tf benchmark --env=Humanoid-v4 --seconds=60", BenchmarkOptions, run_benchmark),
 }
@@ -122,13 +134,14 @@ def dispatch(arguments: list[str]) -> int:
         raise ConfigError(f"{name!r} is not a command; it must be one of {', '.join(COMMANDS)}"
                           + did_you_mean(name, [*COMMANDS, "help"]))
     if wants_help or not {"--help", "-help", "-h"}.isdisjoint(arguments):
-        say(help_page(name))
+        say(help_page(name, COMMANDS))
         return 0
     if not {"--version", "-version"}.isdisjoint(arguments):
         say(f"virel-tf {__version__}")
         return 0
     options = parse_options(COMMANDS[name].options, arguments)
-    import_tensorflow_quietly()
+    if COMMANDS[name].options is not NoOptions:
+        import_tensorflow_quietly()
     return COMMANDS[name].run(options)
 
 
@@ -253,41 +266,3 @@ def whole_number(text: str) -> int:
     if not float(text).is_integer():
         raise ValueError(text)
     return int(float(text))
-
-
-# ---------------------------------------------------------------- help
-
-
-def help_page(name: str) -> str:
-    """What `virel-tf NAME --help` prints: at most 100 columns wide."""
-    command = COMMANDS[name]
-    lines = ["virel-tf: reinforcement learning as variational EM (VIREL) in TensorFlow", "",
-             "Usage: virel-tf [COMMAND] [--flag=value ...]", "", "Commands:",
-             *(f"  {other:<11}{COMMANDS[other].summary}" for other in COMMANDS),
-             "  virel-tf COMMAND --help shows a command's own flags, --version the version.", "",
-             "Example:", f"  {command.example}", "",
-             f"Flags of {name}, with their defaults; --flagfile=FILE reads flags from a file, one on each line."]
-    fields = dataclasses.fields(command.options)
-    if any(field.type == "bool" for field in fields):
-        lines.append("--xla means --xla=true, --noxla means --xla=false. Whole numbers may be written 1e5 or 100_000.")
-    if any(field.name == "preset" for field in fields):
-        lines.append("A preset's values replace these defaults; flags that are given replace both.")
-    for group in dict.fromkeys(field.metadata["group"] for field in fields):
-        lines += ["", f"{group}:"]
-        for field in fields:
-            if field.metadata["group"] == group:
-                lines.append(help_entry(field))
-    return "\n".join(lines)
-
-
-def help_entry(field: dataclasses.Field) -> str:
-    """A flag, its default and what it means."""
-    default = field.default
-    shown = {"bool": str(default).lower(), "str": default or "..."}.get(field.type)
-    if shown is None:
-        shown = f"{default:_}" if field.type == "int" else f"{default:g}"
-    flag = f"  --{field.name}={shown}"
-    choices = field.metadata["choices"]
-    text = field.metadata["help"] + (f" [{'|'.join(choices)}]" if choices else "")
-    indent = " " * 34
-    return textwrap.fill(text, 100, initial_indent=f"{flag:<34}", subsequent_indent=indent, break_on_hyphens=False)

@@ -11,16 +11,16 @@ import difflib
 import json
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any
 
+from virel_tf.algorithms.recipe import Recipe, adjusted
+from virel_tf.algorithms.registry import RECIPES
+from virel_tf.errors import ConfigError
 
-class ConfigError(ValueError):
-    """A setting the user gave is wrong; the message is one line and names the flag."""
 
-
-def option(default: Any, group: str, help: str, *, choices: tuple[str, ...] = (), least: float | None = None,
+def option(default: Any, group: str, help: str, *, choices: Collection[str] = (), least: float | None = None,
            above: float | None = None, most: float | None = None, may_change: bool = False) -> Any:
     """One setting. `may_change`: a resumed run may have another value, since the numbers do not depend on it."""
     metadata = dict(group=group, help=help, choices=choices, least=least, above=above, most=most,
@@ -28,8 +28,8 @@ def option(default: Any, group: str, help: str, *, choices: tuple[str, ...] = ()
     return dataclasses.field(default=default, metadata=metadata)
 
 
-RUN, PAPER, BETA, NETWORK, DATA, EVALUATION, MACHINE = (
-    "run", "algorithm (the paper's symbols)", "temperature of beta", "networks", "data",
+RUN, PAPER, PARTS, BETA, NETWORK, DATA, EVALUATION, MACHINE = (
+    "run", "algorithm (the paper's symbols)", "parts of a variant", "temperature of beta", "networks", "data",
     "evaluation and files", "machine")
 
 
@@ -38,7 +38,7 @@ class Config:
     """What a run is. Field names are the flag names."""
 
     env: str = option("InvertedPendulum-v4", RUN, "gymnasium id of an environment with a Box action space")
-    variant: str = option("beta", RUN, "algorithm", choices=("virel", "beta"))
+    variant: str = option("beta", RUN, "algorithm; `virel-tf variants` shows them side by side", choices=RECIPES)
     seed: int = option(1, RUN, "seed of networks, replay, environments and exploration", least=0, most=2**28)
     total_steps: int = option(1_000_000, RUN, "environment steps to train for", least=1, may_change=True)
     preset: str = option("paper", RUN, "table of parameter values to start from; 'none': the defaults shown here",
@@ -48,16 +48,30 @@ class Config:
                          choices=("auto", "never"), may_change=True)
 
     discount: float = option(0.99, PAPER, "gamma, the discount factor", least=0, most=1)
-    tau: float = option(0.005, PAPER, "Polyak rate of the target V, per update", above=0, most=1)
-    alpha: float = option(1.0, PAPER, "constant temperature of virel, and of beta until epsilon is known", least=0)
+    tau: float = option(0.005, PAPER, "Polyak rate of the target networks, per update", above=0, most=1)
+    alpha: float = option(1.0, PAPER, "constant temperature; of others, what they start from", least=0)
     reward_scale: float = option(1.0, PAPER, "factor on every reward the learner sees", above=0)
-    e_step: str = option("reparametrised", PAPER, "gradient estimator of the E-step",
-                         choices=("reparametrised", "score"))
     policy_regulariser: float = option(1e-3, PAPER, "weight of mean(loc^2) + mean(log_scale^2) in the policy loss",
                                        least=0)
     value_learning_rate: float = option(3e-4, PAPER, "Adam step size of Q and V", above=0)
     policy_learning_rate: float = option(3e-4, PAPER, "Adam step size of the policy", above=0)
     batch_size: int = option(128, PAPER, "transitions per update", least=1)
+    n_step: int = option(1, PAPER, "rewards added up before the target bootstraps", least=1)
+
+    critics: int = option(0, PARTS, "number of Qs, whose minimum is used (0: the variant's)", least=0, most=20)
+    e_step: str = option("variant", PARTS, "gradient estimator of the E-step; variant: its own",
+                         choices=("variant", "reparametrised", "score", "deterministic"))
+    temperature: str = option("variant", PARTS, "factor on the entropy: alpha (constant), tuned to the target entropy "
+                              "(learned), epsilon (residual), lambda epsilon (scaled_residual); variant: its own",
+                              choices=("variant", "zero", "constant", "learned", "residual", "scaled_residual"))
+    target_entropy: float = option(-1.0, PARTS, "what a learned temperature or lambda aims at, nats per action number")
+    temperature_learning_rate: float = option(3e-4, PARTS, "Adam step size of a learned temperature or lambda", above=0)
+    soft_reward_scale: float = option(0.0, PARTS, "virel2: factor on the soft critic's rewards (0: follows rewards and "
+                                      "entropy so that both critics' means align)", least=0)
+    prior_period: int = option(100, PARTS, "mpo: updates after which the old policy becomes the present one", least=1)
+    ou_theta: float = option(0.15, PARTS, "ddpg: how fast the Ornstein-Uhlenbeck noise returns to 0, per step", least=0,
+                             most=1)
+    ou_sigma: float = option(0.2, PARTS, "ddpg: deviation of what is added to that noise, per step", least=0)
 
     epsilon_estimator: str = option("running", BETA, "running: mean over the batches of recent updates; buffer: "
                                     "the paper's fresh epsilon_samples before every update",
@@ -72,11 +86,17 @@ class Config:
                                  "one: epsilon counts as 1 (the authors); none: estimate at once",
                                  choices=("alpha", "one", "none"))
     lambda_beta: float = option(4e-3, BETA, "lambda, factor on epsilon", above=0)
-    lambda_from_rewards: bool = option(False, BETA, "lambda = (1 - discount) / mean |reward| seen, in place of the "
-                                       "constant")
+    lambda_rule: str = option("constant", BETA, "lambda: lambda_beta (constant), (1 - discount) / mean |reward| "
+                              "(rewards), alpha / slow mean of epsilon (relative), tuned to the target entropy "
+                              "(entropy)",
+                              choices=("constant", "rewards", "relative", "entropy"))
+    epsilon_critics: str = option("each", BETA, "with several hard Qs: epsilon of each, averaged, or of their minimum",
+                                  choices=("each", "minimum"))
 
     hidden: int = option(300, NETWORK, "units per hidden layer", least=1)
     layers: int = option(2, NETWORK, "hidden layers", least=1)
+    activation: str = option("relu", NETWORK, "after each hidden layer", choices=("relu", "tanh", "elu", "silu"))
+    layer_norm: bool = option(False, NETWORK, "layer normalisation before each activation of Q and V")
     normalise_observations: bool = option(False, NETWORK, "scale observations by their running mean and deviation")
 
     num_envs: int = option(1, DATA, "environments stepped side by side", least=1)
@@ -109,9 +129,15 @@ class Config:
         if self.steps_per_iteration % self.num_envs:
             raise ConfigError(f"--steps_per_iteration: {self.steps_per_iteration} is not a multiple of "
                               f"--num_envs={self.num_envs}")
+        adjusted(RECIPES[self.variant], self)  # raises where a flag and the variant's parts do not go together
         for name in ("batch_size", "num_envs"):
             if self.replay_size < getattr(self, name):
                 raise ConfigError(f"--replay_size: {self.replay_size} is less than --{name}={getattr(self, name)}")
+
+    @property
+    def recipe(self) -> Recipe:
+        """The variant, with the parts that flags exchange."""
+        return adjusted(RECIPES[self.variant], self)
 
     @property
     def directory(self) -> Path:

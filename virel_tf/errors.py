@@ -1,4 +1,8 @@
-"""What can go wrong while running, told to a person in one line."""
+"""What can go wrong, told to a person in one line."""
+
+
+class ConfigError(ValueError):
+    """A setting the user gave is wrong; the message names the flag (exit code 2, no traceback)."""
 
 
 class RunError(Exception):

@@ -24,6 +24,7 @@ class Transition(NamedTuple):
     reward: tf.Tensor  # [B]
     terminated: tf.Tensor  # [B]
     next_observation: tf.Tensor  # [B, D]
+    discount: tf.Tensor  # [B], on the value of s': gamma, or its n-th power where r adds up n rewards
 
 
 def check_transition(batch: Transition) -> None:
@@ -34,4 +35,5 @@ def check_transition(batch: Transition) -> None:
         (batch.reward, ("B",)),
         (batch.terminated, ("B",)),
         (batch.next_observation, ("B", "D")),
+        (batch.discount, ("B",)),
     ])

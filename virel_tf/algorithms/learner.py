@@ -10,23 +10,25 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from virel_tf.algorithms.recipe import Recipe
+from virel_tf.algorithms.critics import Critics, Evidence, network_seed
+from virel_tf.algorithms.recipe import Recipe, find_part
+from virel_tf.algorithms.temperature import TEMPERATURES, Known
 from virel_tf.config import Config
 from virel_tf.networks.adam import FusedAdam
-from virel_tf.networks.critics import QNetwork, ValueNetwork
-from virel_tf.networks.policies import TanhGaussianPolicy, squashed_gaussian
+from virel_tf.networks.policies import Policy, Sample, log_prob_of, sample
 from virel_tf.networks.target import copy_weights, polyak_update
-from virel_tf.objective.e_step import regulariser
+from virel_tf.objective.e_step import E_STEPS, EStepInputs, regulariser
+from virel_tf.objective.m_step import M_STEPS
+from virel_tf.objective.targets import minimum
 from virel_tf.replay.ring import ReplayRing
 from virel_tf.types import Transition, check_transition
 
 # What an update reports, in this order; docs/metrics.md gives each its equation.
 METRICS = ("q_loss", "v_loss", "policy_loss", "entropy", "epsilon", "running_epsilon", "lambda", "temperature",
-           "q", "v")
+           "q", "v", "q_gap")
 
 # Streams of random numbers, each keyed by (seed, stream) and then by the count of updates.
-BATCH, ACTION, RESIDUAL = range(3)
-
+BATCH, ACTION, RESIDUAL, NEXT_ACTION = range(4)
 
 # Updates per turn of the compiled loop. Turns wait for each other; within one, an update's M-step starts while the
 # E-step before it is still at work, which keeps more cores busy.
@@ -44,17 +46,23 @@ class Learner:
     def __init__(self, config: Config, recipe: Recipe, replay: ReplayRing, observation_size: int,
                  action_size: int) -> None:
         keras.config.set_dtype_policy(config.precision)
-        sizes = dict(hidden=config.hidden, layers=config.layers)
         self.config, self.recipe, self.replay = config, recipe, replay
-        self.q = QNetwork(observation_size, action_size, seed=100 * config.seed, **sizes)
-        self.v = ValueNetwork(observation_size, seed=100 * config.seed + 25, **sizes)
-        self.target_v = ValueNetwork(observation_size, seed=0, name="target_v", **sizes)
-        self.policy = TanhGaussianPolicy(observation_size, action_size, seed=100 * config.seed + 50, **sizes)
-        copy_weights(self.v, self.target_v)
-        self.temperature = recipe.temperature(config)
+        self.m_step = find_part(recipe.m_step, M_STEPS, "m_step")
+        self.e_step = find_part(recipe.e_step, E_STEPS, "e_step")
+        self.temperature = find_part(recipe.temperature, TEMPERATURES, "temperature")(config, action_size)
+        self.critics = Critics(config, recipe, observation_size, action_size)
+
+        def policy(name: str) -> Policy:
+            return Policy(observation_size, action_size, config.hidden, config.layers, network_seed(config, 50),
+                          config.activation, recipe.policy == "deterministic", name)
+
+        self.policy = policy("policy")
+        self.target_policy = policy("target_policy") if recipe.bootstrap == "target_q" else None
+        self.old_policy = policy("old_policy") if recipe.prior == "old_policy" else None
         # Which variables each loss trains.
         self.q_variables, self.v_variables, self.policy_variables = (
-            [variable.value for variable in model.trainable_variables] for model in (self.q, self.v, self.policy))
+            [variable.value for model in models for variable in model.trainable_variables]
+            for models in (self.critics.qs, self.critics.vs, [self.policy]))
         self.q_optimiser = FusedAdam(self.q_variables, config.value_learning_rate)
         self.v_optimiser = FusedAdam(self.v_variables, config.value_learning_rate)
         self.policy_optimiser = FusedAdam(self.policy_variables, config.policy_learning_rate)
@@ -68,12 +76,14 @@ class Learner:
 
     def state(self) -> dict[str, tf.Variable]:
         """Every variable of the learner by name: what a checkpoint holds."""
-        named = {}
-        for model in (self.q, self.v, self.target_v, self.policy):
-            named |= {variable.path: variable.value for variable in model.variables}
-        for name, optimiser in (("q", self.q_optimiser), ("v", self.v_optimiser), ("policy", self.policy_optimiser)):
-            named |= {f"adam/{name}/{i}": variable for i, variable in enumerate(optimiser.variables)}
-        return named | {f"temperature/{i}": variable for i, variable in enumerate(self.temperature.variables)}
+        policies = [model for model in (self.policy, self.target_policy, self.old_policy) if model]
+        named = {f"{model.name}/{i}/{variable.path}": variable.value for model in [*self.critics.models, *policies]
+                 for i, variable in enumerate(model.variables)}
+        for name, owner in (("adam/q", self.q_optimiser), ("adam/v", self.v_optimiser),
+                            ("adam/policy", self.policy_optimiser), ("temperature", self.temperature),
+                            ("critics", self.critics)):
+            named |= {f"{name}/{i}": variable for i, variable in enumerate(owner.variables)}
+        return named
 
     def load_state(self, arrays: dict[str, np.ndarray]) -> None:
         """Takes every variable's value from `arrays`, as `state` named them."""
@@ -97,49 +107,54 @@ class Learner:
 
     def update_once(self, first: tf.Tensor, count: tf.Tensor, done: tf.Tensor, seen: tf.Tensor,
                     mean_abs_reward: tf.Tensor) -> tf.Tensor:
-        """One M-step of Q and V and one E-step of the policy on one batch (Algorithms 1 and 2)."""
-        config, recipe = self.config, self.recipe
+        """One M-step of the critics and one E-step of the policy on one batch (Algorithms 1 and 2)."""
+        config, critics = self.config, self.critics
 
         def draw(size: int, stream: int) -> Transition:
-            return self._prepare(self.replay.sample(first, count, size, stream_seed(config.seed, stream, done)))
+            seed = stream_seed(config.seed, stream, done)
+            return self._prepare(self.replay.sample(first, count, size, seed, config.n_step, config.discount))
 
         batch = draw(config.batch_size, BATCH)
         check_transition(batch)
+        reading = self.temperature.read(Known(self._fresh_td_error(draw, done), seen, mean_abs_reward))
+        temperature = reading.temperature
 
-        # M-step of Q: J^Q(omega), on the target V.
+        # M-step of Q: J^Q(omega), on the slow V, or on the slow Q at the policy's next action.
         with watching(self.q_variables) as q_tape:
-            observation_part = self.q.observation_layer(batch.observation)
-            q = self.q.of_action(observation_part, batch.action)
-            q_target = self._q_target(batch, self.target_v)
-            q_loss = recipe.m_step(q, q_target)
-
-        residual_target = q_target if config.epsilon_value == "target" else self._q_target(batch, self.v)
-        reading = self.temperature.read(residual_target - q, self._fresh_td_error(draw), seen, mean_abs_reward)
+            parts = critics.observation_parts(batch.observation)
+            qs = critics.of_action(parts, batch.action)
+            evidence = Evidence(qs, critics.targets(batch, critics.next_values(
+                batch.next_observation, lambda: self._next_sample(batch, done), temperature)))
+            q_loss = sum(self.m_step(q, target) for q, target in zip(*evidence, strict=True))
+        td_error = self._td_error(batch, evidence, temperature, done)
 
         # E-step: J^pi(theta), on the same Q.
         with watching(self.policy_variables) as policy_tape:
-            loc, log_scale = self.policy(batch.observation)
-            policy_action, log_prob = self._act(loc, log_scale, stream_seed(config.seed, ACTION, done))
-            q_of_policy = self.q.of_action(observation_part, policy_action)
-            baseline = self.target_v(batch.observation) if config.e_step == "score" else tf.zeros_like(q)
-            policy_loss = (recipe.e_steps[config.e_step](log_prob, q_of_policy, baseline, reading.temperature)
-                           + regulariser(loc, log_scale, config.policy_regulariser))
+            drawn = sample(self.policy, batch.observation, stream_seed(config.seed, ACTION, done),
+                           held=self.recipe.e_step == "score")
+            qs_of_policy = critics.of_action(parts, drawn.action)
+            policy_loss = (self.e_step(self._e_step_inputs(batch, drawn, qs_of_policy, temperature))
+                           + regulariser(drawn.loc, drawn.log_scale, config.policy_regulariser))
 
-        # M-step of V: J^V(phi), on Q at the policy's action.
+        # M-step of V: J^V(phi), on Q at the policy's action. Without a V, its value is Q's.
+        values = critics.values(qs_of_policy, drawn, temperature)
         with watching(self.v_variables) as v_tape:
-            v = self.v(batch.observation)
-            v_loss = recipe.m_step(v, recipe.v_target(q_of_policy))
+            vs = [v(batch.observation) for v in critics.vs] or values
+            v_loss = sum(self.m_step(v, value) for v, value in zip(vs, values, strict=True))
 
-        gradients = (q_tape.gradient(q_loss, self.q_variables), v_tape.gradient(v_loss, self.v_variables),
-                     policy_tape.gradient(policy_loss, self.policy_variables))
-        # All three gradients are of the parameters as they were, as in the authors' code; only now do they move.
-        for optimiser, group in zip((self.q_optimiser, self.v_optimiser, self.policy_optimiser), gradients,
-                                    strict=True):
-            optimiser.apply(group)
-        polyak_update(self.v, self.target_v, config.tau)
-        return tf.stack([q_loss, v_loss, policy_loss, -tf.reduce_mean(log_prob), reading.epsilon,
-                         reading.running_epsilon, reading.lambda_, reading.temperature, tf.reduce_mean(q),
-                         tf.reduce_mean(v)])
+        # All gradients are of the parameters as they were, as in the authors' code; only then do these move.
+        steps = [(optimiser, tape.gradient(loss, optimiser.parameters)) for optimiser, tape, loss in (
+            (self.q_optimiser, q_tape, q_loss), (self.v_optimiser, v_tape, v_loss),
+            (self.policy_optimiser, policy_tape, policy_loss)) if optimiser.parameters]
+        for optimiser, gradients in steps:
+            optimiser.apply(gradients)
+        self._move_followers(done)
+        self.temperature.learn(td_error, drawn.log_prob)
+        critics.follow_means(batch, drawn, temperature)
+        mean_q = [tf.reduce_mean(q) for q in qs]
+        return tf.stack([q_loss / len(qs), v_loss / len(vs), policy_loss, -tf.reduce_mean(drawn.log_prob),
+                         reading.epsilon, reading.running_epsilon, reading.lambda_, temperature,
+                         tf.add_n(mean_q) / len(qs), tf.reduce_mean(vs[0]), mean_q[0] - mean_q[-1]])
 
     def _prepare(self, batch: Transition) -> Transition:
         """Scales the rewards and, where asked for, the observations."""
@@ -149,26 +164,45 @@ class Learner:
         return batch._replace(observation=self.policy.normaliser(batch.observation),
                               next_observation=self.policy.normaliser(batch.next_observation))
 
-    def _q_target(self, batch: Transition, value: ValueNetwork) -> tf.Tensor:
-        return self.recipe.q_target(batch.reward, batch.terminated, value(batch.next_observation),
-                                    self.config.discount)
+    def _next_sample(self, batch: Transition, done: tf.Tensor) -> Sample:
+        """An action at s', of the policy or, where there is one, of its slow copy."""
+        return sample(self.target_policy or self.policy, batch.next_observation,
+                      stream_seed(self.config.seed, NEXT_ACTION, done))
 
-    def _fresh_td_error(self, draw: Callable[[int, int], Transition]) -> Callable[[int], tf.Tensor]:
+    def _e_step_inputs(self, batch: Transition, drawn: Sample, qs: list[tf.Tensor],
+                       temperature: tf.Tensor) -> EStepInputs:
+        zeros = tf.zeros_like(drawn.log_prob)
+        has_baseline = self.critics.vs and self.recipe.e_step == "score"
+        baseline = self.critics.slow[0](batch.observation) if has_baseline else zeros
+        log_prior = log_prob_of(self.old_policy, batch.observation, drawn.action) if self.old_policy else zeros
+        return EStepInputs(minimum(qs), drawn.log_prob, log_prior, baseline, temperature)
+
+    def _td_error(self, batch: Transition, evidence: Evidence, temperature: tf.Tensor, done: tf.Tensor) -> tf.Tensor:
+        """T Q - Q with the V that --epsilon_value asks for."""
+        if self.config.epsilon_value == "online":
+            evidence = evidence._replace(targets=self.critics.targets(batch, self.critics.next_values(
+                batch.next_observation, lambda: self._next_sample(batch, done), temperature, online=True)))
+        return self.critics.td_error(evidence)
+
+    def _fresh_td_error(self, draw: Callable[[int, int], Transition],
+                        done: tf.Tensor) -> Callable[[int, tf.Tensor], tf.Tensor]:
         """T Q - Q on transitions of its own, for the paper's estimator of epsilon."""
-        def td_error(size: int) -> tf.Tensor:
-            batch = draw(size, RESIDUAL)
-            value = self.target_v if self.config.epsilon_value == "target" else self.v
-            return self._q_target(batch, value) - self.q(batch.observation, batch.action)
+        def td_error(size: int, temperature: tf.Tensor) -> tf.Tensor:
+            batch, critics = draw(size, RESIDUAL), self.critics
+            next_values = critics.next_values(batch.next_observation, lambda: self._next_sample(batch, done),
+                                              temperature, online=self.config.epsilon_value == "online")
+            qs = critics.of_action(critics.observation_parts(batch.observation), batch.action)
+            return critics.td_error(Evidence(qs, critics.targets(batch, next_values)))
         return td_error
 
-    def _act(self, loc: tf.Tensor, log_scale: tf.Tensor, seed: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """a ~ pi_theta and log pi_theta(a|s); for the score function the action is held fixed."""
-        distribution = squashed_gaussian(loc, log_scale)
-        action, log_prob = distribution.experimental_sample_and_log_prob(seed=seed)
-        if self.config.e_step == "score":
-            action = tf.stop_gradient(action)
-            log_prob = distribution.log_prob(tf.clip_by_value(action, -1 + 1e-6, 1 - 1e-6))
-        return action, log_prob
+    def _move_followers(self, done: tf.Tensor) -> None:
+        """What follows the networks that learn: slow critics, DDPG's slow policy, MPO's old one."""
+        self.critics.move_slow()
+        if self.target_policy:
+            polyak_update(self.policy, self.target_policy, self.config.tau)
+        if self.old_policy:
+            tf.cond((done + 1) % self.config.prior_period == 0,
+                    lambda: copy_weights(self.policy, self.old_policy), lambda: None)
 
 
 @contextlib.contextmanager

@@ -1,18 +1,37 @@
-"""Every variant, side by side."""
+"""Every variant, side by side. A new one is one more entry; fields left out are virel's (see `Recipe`)."""
 
 from __future__ import annotations
 
 from virel_tf.algorithms.recipe import Recipe
-from virel_tf.algorithms.temperature import ConstantTemperature, ResidualTemperature
-from virel_tf.objective.e_step import E_STEPS
-from virel_tf.objective.m_step import squared_error
-from virel_tf.objective.targets import expected_q_target, td_target
+from virel_tf.errors import ConfigError
 
 RECIPES: dict[str, Recipe] = {
-    # Algorithm 1 (alg:variatinal_actor_critic_virel): the entropy is scaled by a constant alpha.
-    "virel": Recipe(critics="one hard Q, V", q_target=td_target, v_target=expected_q_target,
-                    m_step=squared_error, e_steps=E_STEPS, temperature=ConstantTemperature),
-    # Algorithm 2 (alg:variatinal_actor_critic_beta): by lambda times the estimated residual error.
-    "beta": Recipe(critics="one hard Q, V", q_target=td_target, v_target=expected_q_target,
-                   m_step=squared_error, e_steps=E_STEPS, temperature=ResidualTemperature),
+    "virel": Recipe(about="VIREL, Algorithm 1: entropy scaled by a constant"),
+    "beta": Recipe(temperature="scaled_residual",
+                   about="VIREL, Algorithm 2: entropy scaled by lambda times the residual error"),
+    "virel1": Recipe(critics=("hard", "hard"), about="VIREL, section 5: the minimum of two hard Qs"),
+    "virel2": Recipe(critics=("hard", "soft"), about="VIREL, section 5: the minimum of a hard and a soft Q"),
+    "sac_v1": Recipe(critics=("soft",), about="Haarnoja et al. 2018a: soft Q and V"),
+    "sac": Recipe(critics=("soft", "soft"), bootstrap="q", about="Haarnoja et al. 2018b: two soft Qs, no V"),
+    "ddpg": Recipe(bootstrap="target_q", policy="deterministic", e_step="deterministic", temperature="zero",
+                   exploration="ornstein_uhlenbeck", about="Lillicrap et al. 2016: deterministic policy gradient"),
+    "mpo": Recipe(prior="old_policy", temperature="residual",
+                  about="VIREL, appendix 'Recovering MPO': KL to the old policy scaled by the residual error"),
 }
+
+
+def register(name: str, recipe: Recipe) -> None:
+    """Makes a recipe of your own known as --variant=NAME, to `Config` and everything that takes one."""
+    if name in RECIPES and RECIPES[name] != recipe:
+        raise ConfigError(f"register: {name!r} is taken by another recipe")
+    RECIPES[name] = recipe
+
+
+def variants_table() -> str:
+    """All variants as a text table, one per line, and below it what each is."""
+    rows = [{"variant": name, **recipe.row()} for name, recipe in RECIPES.items()]
+    widths = {column: max(len(column), *(len(row[column]) for row in rows)) for column in rows[0]}
+    lines = [{column: column for column in widths}, {column: "-" * width for column, width in widths.items()}, *rows]
+    table = ["  ".join(f"{line[column]:<{width}}" for column, width in widths.items()).rstrip() for line in lines]
+    about = [f"{name:<{widths['variant']}}  {recipe.about}" for name, recipe in RECIPES.items()]
+    return "\n".join([*table, "", *about])

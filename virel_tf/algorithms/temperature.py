@@ -1,8 +1,21 @@
-"""What scales the entropy in the E-step. One word for one role:
+"""What scales the KL in the E-step. One word for one role:
 
 | here | paper's theory | paper's experiments | SAC |
 |---|---|---|---|
 | temperature | epsilon_omega | alpha (virel), lambda epsilon-hat (beta) | alpha |
+
+A temperature is a factor, or a factor times the residual error:
+
+| name | factor | times epsilon | used by |
+|---|---|---|---|
+| zero | 0 | | ddpg |
+| constant | alpha | | virel, virel1, virel2, sac_v1, sac |
+| learned | tuned until the entropy is the target entropy (Haarnoja et al. 2018b) | | sac, by flag |
+| residual | 1 | yes | mpo |
+| scaled_residual | lambda, by --lambda_rule | yes | beta |
+
+Each update reads the temperature first, from what earlier updates left, and lets it learn last. So nothing in an update
+waits for its own residual, and soft targets know their temperature.
 """
 
 from __future__ import annotations
@@ -13,7 +26,19 @@ from typing import NamedTuple, Protocol
 import tensorflow as tf
 
 from virel_tf.config import Config
+from virel_tf.networks.adam import FusedAdam
 from virel_tf.objective.residual import lambda_from_rewards, residual_error, running_decay, running_mean
+
+SLOW_UPDATES = 20_000  # the window of --lambda_rule=relative
+
+
+class Known(NamedTuple):
+    """What an update knows before it starts."""
+
+    # T Q - Q of that many transitions drawn for it; soft critics need the temperature as far as it is known
+    fresh_td_error: Callable[[int, tf.Tensor], tf.Tensor]
+    seen: tf.Tensor  # transitions ever seen []
+    mean_abs_reward: tf.Tensor  # mean magnitude of their rewards []
 
 
 class Reading(NamedTuple):
@@ -22,78 +47,146 @@ class Reading(NamedTuple):
     temperature: tf.Tensor
     epsilon: tf.Tensor
     running_epsilon: tf.Tensor  # the cheap estimate, followed whichever one is used
-    lambda_: tf.Tensor
+    lambda_: tf.Tensor  # the factor on epsilon; 1 where the temperature does not follow it
 
 
-class Temperature(Protocol):
-    """What the learner asks of a temperature, once per update."""
+class Factor(Protocol):
+    """A number that may be learned from the policy's log-probabilities."""
 
     variables: list[tf.Variable]
 
-    def __init__(self, config: Config) -> None: ...
+    def read(self, known: Known) -> tf.Tensor:
+        """Its value now, []."""
 
-    def read(self, td_error: tf.Tensor, fresh_td_error: Callable[[int], tf.Tensor], seen: tf.Tensor,
-             mean_abs_reward: tf.Tensor) -> Reading:
-        """From this batch's T Q - Q [B], a function that gives it for n fresh transitions, the number of transitions
-        ever seen, and the mean magnitude of their rewards."""
-
-
-class ConstantTemperature:
-    """alpha. The residual error is still followed, as a diagnostic."""
-
-    def __init__(self, config: Config) -> None:
-        self.alpha = config.alpha
-        self.residual = RunningResidual(config)
-        self.variables = self.residual.variables
-
-    def read(self, td_error, fresh_td_error, seen, mean_abs_reward) -> Reading:
-        """See `Temperature`."""
-        del fresh_td_error, seen, mean_abs_reward
-        epsilon = self.residual.update(td_error)
-        return Reading(tf.constant(self.alpha), epsilon, epsilon, tf.constant(1.0))
+    def learn(self, residual: tf.Tensor, log_prob: tf.Tensor) -> None:
+        """Takes in an update's residual error [] and log pi [B]."""
 
 
-class ResidualTemperature:
-    """lambda epsilon-hat; before N_epsilon transitions were seen, what --epsilon_warmup says."""
+class Temperature:
+    """factor, or factor * epsilon-hat; before N_epsilon transitions were seen, what --epsilon_warmup says."""
 
-    def __init__(self, config: Config) -> None:
-        self.config = config
-        self.residual = RunningResidual(config)
-        self.variables = self.residual.variables
+    def __init__(self, config: Config, factor: Factor, follows_residual: bool) -> None:
+        self.config, self.factor, self.follows_residual = config, factor, follows_residual
+        self.residual = RunningMean(running_decay(config.batch_size, config.epsilon_samples))
+        self.variables = [*self.residual.variables, *factor.variables]
 
-    def read(self, td_error, fresh_td_error, seen, mean_abs_reward) -> Reading:
-        """See `Temperature`."""
-        config = self.config
-        lambda_ = tf.constant(config.lambda_beta)
-        if config.lambda_from_rewards:
-            lambda_ = lambda_from_rewards(mean_abs_reward, config.discount)
-        running_epsilon = epsilon = self.residual.update(td_error)
+    def read(self, known: Known) -> Reading:
+        """The temperature of the update about to happen."""
+        config, factor = self.config, self.factor.read(known)
+        running_epsilon = epsilon = tf.identity(self.residual.mean)
+        if not self.follows_residual:
+            return Reading(factor, epsilon, running_epsilon, tf.constant(1.0))
         if config.epsilon_estimator == "buffer":
-            fresh = tf.stop_gradient(fresh_td_error(config.epsilon_samples))
-            epsilon = residual_error(fresh, config.epsilon_c, config.epsilon_p)
-        temperature = lambda_ * epsilon
-        warm = seen >= config.epsilon_samples
+            epsilon = self._residual_error(known.fresh_td_error(config.epsilon_samples, factor * epsilon))
+        warm = known.seen >= config.epsilon_samples
         if config.epsilon_warmup == "one":
             epsilon = tf.where(warm, epsilon, 1.0)
-            temperature = lambda_ * epsilon
-        elif config.epsilon_warmup == "alpha":
+        temperature = factor * epsilon
+        if config.epsilon_warmup == "alpha":
             temperature = tf.where(warm, temperature, config.alpha)
-        return Reading(temperature, epsilon, running_epsilon, lambda_)
+        return Reading(temperature, epsilon, running_epsilon, factor)
+
+    def learn(self, td_error: tf.Tensor, log_prob: tf.Tensor) -> None:
+        """Takes in an update's T Q - Q [N] and log pi [B]."""
+        residual = self._residual_error(td_error)
+        self.residual.update(residual)
+        self.factor.learn(residual, tf.stop_gradient(log_prob))
+
+    def _residual_error(self, td_error: tf.Tensor) -> tf.Tensor:
+        return residual_error(tf.stop_gradient(td_error), self.config.epsilon_c, self.config.epsilon_p)
 
 
-class RunningResidual:
-    """epsilon-hat over the batches of about the last N_epsilon / batch updates."""
+class RunningMean:
+    """An exponential mean that is exact from the first value on; 0 before it."""
 
-    def __init__(self, config: Config) -> None:
-        self.c, self.p = config.epsilon_c, config.epsilon_p
-        self.decay = running_decay(config.batch_size, config.epsilon_samples)
+    def __init__(self, decay: float) -> None:
+        self.decay = decay
         self.mean = tf.Variable(0.0, trainable=False)
         self.weight = tf.Variable(0.0, trainable=False)
         self.variables = [self.mean, self.weight]
 
-    def update(self, td_error: tf.Tensor) -> tf.Tensor:
-        """Takes in T Q - Q [B] of a batch and returns the mean so far, []."""
-        new = residual_error(tf.stop_gradient(td_error), self.c, self.p)
+    def update(self, new: tf.Tensor) -> None:
+        """Takes in one value, []."""
         mean, weight = running_mean(self.mean, self.weight, new, self.decay)
         self.weight.assign(weight)
-        return self.mean.assign(mean)
+        self.mean.assign(mean)
+
+
+class Constant:
+    """A number."""
+
+    def __init__(self, value: float) -> None:
+        self.value = value
+        self.variables: list[tf.Variable] = []
+
+    def read(self, known: Known) -> tf.Tensor:
+        """See `Factor`."""
+        return tf.constant(self.value)
+
+    def learn(self, residual: tf.Tensor, log_prob: tf.Tensor) -> None:
+        """See `Factor`."""
+        del residual, log_prob
+
+
+class FromRewards(Constant):
+    """(1 - gamma) / r_avg: the lambda that the paper derives."""
+
+    def read(self, known: Known) -> tf.Tensor:
+        """See `Factor`."""
+        return lambda_from_rewards(known.mean_abs_reward, discount=self.value)
+
+
+class RelativeToHistory:
+    """alpha / mean(epsilon): the temperature is alpha on average, and more where the residual is above its history.
+
+    However well a critic fits (layer normalisation, several Qs, n-step targets), the balance of Q and entropy stays.
+    """
+
+    def __init__(self, alpha: float) -> None:
+        self.alpha = alpha
+        self.history = RunningMean(1 - 1 / SLOW_UPDATES)
+        self.variables = self.history.variables
+
+    def read(self, known: Known) -> tf.Tensor:
+        """See `Factor`."""
+        return self.alpha / tf.maximum(self.history.mean, 1e-6)
+
+    def learn(self, residual: tf.Tensor, log_prob: tf.Tensor) -> None:
+        """See `Factor`."""
+        self.history.update(residual)
+
+
+class TunedToEntropy:
+    """exp(x), with x descending -x E[log pi + target entropy]: it grows while the entropy is below its target."""
+
+    def __init__(self, start: float, config: Config, action_size: int) -> None:
+        self.target = config.target_entropy * action_size
+        self.logarithm = tf.Variable(tf.math.log(start), trainable=False)
+        self.optimiser = FusedAdam([self.logarithm], config.temperature_learning_rate)
+        self.variables = [self.logarithm, *self.optimiser.variables]
+
+    def read(self, known: Known) -> tf.Tensor:
+        """See `Factor`."""
+        return tf.exp(self.logarithm)
+
+    def learn(self, residual: tf.Tensor, log_prob: tf.Tensor) -> None:
+        """See `Factor`."""
+        self.optimiser.apply([-(tf.reduce_mean(log_prob) + self.target)])
+
+
+def scaled_residual(config: Config, action_size: int) -> Temperature:
+    """lambda epsilon, with the lambda of --lambda_rule."""
+    rules = {"constant": lambda: Constant(config.lambda_beta), "rewards": lambda: FromRewards(config.discount),
+             "relative": lambda: RelativeToHistory(config.alpha),
+             "entropy": lambda: TunedToEntropy(config.lambda_beta, config, action_size)}
+    return Temperature(config, rules[config.lambda_rule](), follows_residual=True)
+
+
+TEMPERATURES: dict[str, Callable[[Config, int], Temperature]] = {
+    "zero": lambda config, _: Temperature(config, Constant(0.0), follows_residual=False),
+    "constant": lambda config, _: Temperature(config, Constant(config.alpha), follows_residual=False),
+    "learned": lambda config, action_size: Temperature(
+        config, TunedToEntropy(max(config.alpha, 1e-6), config, action_size), follows_residual=False),
+    "residual": lambda config, _: Temperature(config, Constant(1.0), follows_residual=True),
+    "scaled_residual": scaled_residual,
+}

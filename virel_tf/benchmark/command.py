@@ -16,7 +16,8 @@ import tensorflow as tf
 
 from virel_tf import runtime
 from virel_tf.benchmark.flops import matmul_flops
-from virel_tf.config import Config, ConfigError
+from virel_tf.config import Config
+from virel_tf.errors import ConfigError
 from virel_tf.train.run import Run
 
 GEMM_SIZE = 2048

@@ -14,9 +14,8 @@ from typing import Any, NamedTuple
 import gymnasium
 import numpy as np
 
-from virel_tf.config import ConfigError
 from virel_tf.envs.state import capture_state, foreign_parts, restore_state
-from virel_tf.errors import RunError
+from virel_tf.errors import ConfigError, RunError
 
 
 class Step(NamedTuple):

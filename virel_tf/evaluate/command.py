@@ -6,11 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from virel_tf import runtime
-from virel_tf.config import Config, ConfigError, read_config
+from virel_tf.config import Config, read_config
 from virel_tf.envs.make import make_env
+from virel_tf.errors import ConfigError
 from virel_tf.evaluate.rollout import Evaluation, evaluate_policy
 from virel_tf.networks.actor import Actor
-from virel_tf.networks.policies import TanhGaussianPolicy
+from virel_tf.networks.policies import Policy
 from virel_tf.train.policy_file import load_policy
 
 
@@ -25,7 +26,8 @@ def evaluate_run(run_dir: str, policy: str, episodes: int, seed: int) -> dict[st
     config = Config(**read_config(folder))
     runtime.configure(config.threads)
     env = make_env(config.env, fallback_length=config.path_length)
-    network = TanhGaussianPolicy(env.observation_size, env.action_size, config.hidden, config.layers, seed=0)
+    network = Policy(env.observation_size, env.action_size, config.hidden, config.layers, 0, config.activation,
+                     config.recipe.policy == "deterministic")
     step = load_policy(path, network)
     act = Actor(network).mean_action
     # Each episode has its own seed; asking for one step's worth of evaluation plays exactly one.

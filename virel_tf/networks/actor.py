@@ -2,7 +2,7 @@
 
 Collection and evaluation ask for one observation at a time. There a compiled TensorFlow call costs far more than
 the arithmetic it does, so the same few matrix products are done here on a copy that `refresh` brings up to date. A test
-holds this against `TanhGaussianPolicy`, whose equations it repeats.
+holds this against `Policy`, whose equations it repeats.
 """
 
 from __future__ import annotations
@@ -10,19 +10,26 @@ from __future__ import annotations
 import numpy as np
 
 from virel_tf.networks.normaliser import CLIP, EPSILON
-from virel_tf.networks.policies import LOG_SCALE_RANGE, TanhGaussianPolicy
+from virel_tf.networks.policies import LOG_SCALE_RANGE, Policy
+
+ACTIVATIONS = {
+    "relu": lambda x: np.maximum(x, 0),
+    "tanh": np.tanh,
+    "elu": lambda x: np.where(x > 0, x, np.expm1(np.minimum(x, 0))),
+    "silu": lambda x: x / (1 + np.exp(-x)),
+}
 
 
 class Actor:
     """Raw observations [E, D] -> actions [E, A] in [-1, 1]."""
 
-    def __init__(self, policy: TanhGaussianPolicy) -> None:
+    def __init__(self, policy: Policy) -> None:
         self.policy = policy
         self.refresh()
 
     def refresh(self) -> None:
         """Takes over the policy's weights and observation statistics as they are now."""
-        layers = [*self.policy.hidden_layers, self.policy.output_layer]
+        layers = [*self.policy.hidden.dense, self.policy.output_layer]
         self.layers = [(layer.kernel.numpy(), layer.bias.numpy()) for layer in layers]
         normaliser = self.policy.normaliser
         self.statistics = None
@@ -34,17 +41,20 @@ class Actor:
         return np.tanh(self._outputs(observation)[0])
 
     def sample_action(self, observation: np.ndarray, noise: np.ndarray) -> np.ndarray:
-        """tanh(loc + scale noise), with noise [E, A] standard normal."""
+        """tanh(loc + scale noise), with noise [E, A] standard normal; tanh(loc) where the policy is deterministic."""
         loc, log_scale = self._outputs(observation)
-        return np.tanh(loc + np.exp(log_scale) * noise)
+        return np.tanh(loc if log_scale is None else loc + np.exp(log_scale) * noise)
 
-    def _outputs(self, observation: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        x = observation
+    def _outputs(self, observation: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+        x, activate = observation, ACTIVATIONS[self.policy.activation]
         if self.statistics:
             mean, inverse_deviation = self.statistics
             x = np.clip((x - mean) * inverse_deviation, -CLIP, CLIP)
         for kernel, bias in self.layers[:-1]:
-            x = np.maximum(x @ kernel + bias, 0)
+            x = activate(x @ kernel + bias)
         kernel, bias = self.layers[-1]
-        loc, log_scale = np.split(x @ kernel + bias, 2, axis=-1)
+        outputs = x @ kernel + bias
+        if self.policy.deterministic:
+            return outputs, None
+        loc, log_scale = np.split(outputs, 2, axis=-1)
         return loc, np.clip(log_scale, *LOG_SCALE_RANGE)

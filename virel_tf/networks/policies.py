@@ -1,37 +1,41 @@
-"""pi_theta(a|s): a Gaussian squashed by tanh into [-1, 1]^A, as a TFP distribution, and what it needs to act."""
+"""pi_theta(a|s): a Gaussian squashed by tanh into [-1, 1]^A, as a TFP distribution, or its mean alone."""
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import keras
 import tensorflow as tf
 import tensorflow_probability as tfp
 
-from virel_tf.networks.critics import hidden_layers, output_layer
+from virel_tf.networks.critics import Hidden, output_layer
 from virel_tf.networks.normaliser import Normaliser
 
 LOG_SCALE_RANGE = (-20.0, 2.0)
 
 
-class TanhGaussianPolicy(keras.Model):
+class Policy(keras.Model):
     """observation [B, D] -> (loc [B, A], log_scale [B, A]) of the Gaussian before the tanh.
 
-    The observation statistics live here, so that wherever the policy goes they go along.
+    A deterministic policy acts tanh(loc) and has None for its log_scale. The observation statistics live here, so that
+    wherever the policy goes they go along.
     """
 
     def __init__(self, observation_size: int, action_size: int, hidden: int, layers: int, seed: int,
-                 name: str = "policy") -> None:
+                 activation: str = "relu", deterministic: bool = False, name: str = "policy") -> None:
         super().__init__(name=name)
+        self.deterministic, self.activation = deterministic, activation
         self.normaliser = Normaliser(observation_size)
-        self.hidden_layers = hidden_layers(hidden, layers, seed)
-        self.output_layer = output_layer(2 * action_size, 1e-3, seed + layers)
+        self.hidden = Hidden(hidden, layers, activation, False, seed)
+        self.output_layer = output_layer(action_size if deterministic else 2 * action_size, 1e-3, seed + layers)
         self(tf.zeros([1, observation_size]))
 
-    def call(self, observation: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    def call(self, observation: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor | None]:
         """From an observation that is normalised already."""
-        x = observation
-        for layer in self.hidden_layers:
-            x = layer(x)
-        loc, log_scale = tf.split(self.output_layer(x), 2, axis=-1)
+        outputs = self.output_layer(self.hidden(observation))
+        if self.deterministic:
+            return outputs, None
+        loc, log_scale = tf.split(outputs, 2, axis=-1)
         return loc, tf.clip_by_value(log_scale, *LOG_SCALE_RANGE)
 
     def mean_action(self, observation: tf.Tensor) -> tf.Tensor:
@@ -44,3 +48,35 @@ def squashed_gaussian(loc: tf.Tensor, log_scale: tf.Tensor) -> tfp.distributions
     """The distribution of tanh(loc + exp(log_scale) noise), batch [B], event [A]."""
     gaussian = tfp.distributions.MultivariateNormalDiag(loc, tf.exp(log_scale))
     return tfp.distributions.TransformedDistribution(gaussian, tfp.bijectors.Tanh())
+
+
+class Sample(NamedTuple):
+    """Actions of a policy and their densities."""
+
+    action: tf.Tensor  # [B, A]
+    log_prob: tf.Tensor  # [B]; 0 for a deterministic policy, which has no density
+    loc: tf.Tensor  # [B, A]
+    log_scale: tf.Tensor | None  # [B, A]
+
+
+def sample(policy: Policy, observation: tf.Tensor, seed: tf.Tensor, held: bool = False) -> Sample:
+    """a ~ pi_theta(.|s) and log pi_theta(a|s); where `held`, no gradient flows through the action."""
+    loc, log_scale = policy(observation)
+    if log_scale is None:
+        return Sample(tf.tanh(loc), tf.zeros_like(loc[:, 0]), loc, None)
+    distribution = squashed_gaussian(loc, log_scale)
+    action, log_prob = distribution.experimental_sample_and_log_prob(seed=seed)
+    if held:
+        action = tf.stop_gradient(action)
+        log_prob = distribution.log_prob(inside(action))
+    return Sample(action, log_prob, loc, log_scale)
+
+
+def log_prob_of(policy: Policy, observation: tf.Tensor, action: tf.Tensor) -> tf.Tensor:
+    """log pi(a|s) [B] of another policy's action."""
+    return squashed_gaussian(*policy(observation)).log_prob(inside(action))
+
+
+def inside(action: tf.Tensor) -> tf.Tensor:
+    """An action away from +-1, where in float32 no tanh leads back."""
+    return tf.clip_by_value(action, -1 + 1e-6, 1 - 1e-6)

@@ -1,13 +1,17 @@
 r"""E-step: move the policy towards the Boltzmann policy of the critic, by ascending (eq:e_step)
 
-    epsilon grad_theta L = E_{s ~ D}[ grad_theta ( E_{a ~ pi_theta}[ Q(s, a) ] + temperature * H(pi_theta(.|s)) ) ]
+    epsilon grad_theta L = E_{s ~ D}[ grad_theta ( E_{a ~ pi_theta}[ Q(s, a) ] - temperature KL(pi_theta || prior) ) ]
+
+With the uniform prior the KL is minus the entropy, up to a constant: the paper's main text, and SAC. With the policy of
+some updates ago as prior it is MPO (eq:mpo_objective); see `objective/mpo.py`.
 
 | estimator | action | gradient flows through | algorithm |
 |---|---|---|---|
 | reparametrised | a = f_theta(s, noise) | the action, into Q | SVG0, SAC, the paper's experiments |
 | score | a ~ pi_theta, held fixed | log pi_theta only | REINFORCE with the baseline V |
+| deterministic | a = mu_theta(s) | the action, into Q | DPG: the first as deviation and temperature go to 0 |
 
-`temperature` is the one word for the factor on the entropy: epsilon_omega in the paper's theory, lambda epsilon-hat in
+`temperature` is the one word for the factor on the KL: epsilon_omega in the paper's theory, lambda epsilon-hat in
 beta, alpha in virel and in SAC.
 
 The appendix prints J^pi = E[log pi (alpha - (Q - V))]. Differentiated as a score function that is not (eq:e_step):
@@ -18,28 +22,46 @@ the estimator below; see docs/errata.md.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import tensorflow as tf
 
 
-def reparametrised_loss(log_prob: tf.Tensor, q: tf.Tensor, value: tf.Tensor, temperature: tf.Tensor) -> tf.Tensor:
-    """E[ temperature log pi(a|s) - Q(s, a) ] with a = f_theta(s, noise); all [B] -> []. The baseline V drops out."""
-    del value
-    return tf.reduce_mean(tf.stop_gradient(temperature) * log_prob - q)
+class EStepInputs(NamedTuple):
+    """What a policy loss is made of, at the policy's own action."""
+
+    q: tf.Tensor  # Q(s, a) [B], the minimum over the critics
+    log_prob: tf.Tensor  # log pi_theta(a|s) [B]
+    log_prior: tf.Tensor  # log prior(a|s) [B], up to a constant
+    value: tf.Tensor  # the baseline V(s) [B], 0 where no V is learned
+    temperature: tf.Tensor  # []
 
 
-def score_function_loss(log_prob: tf.Tensor, q: tf.Tensor, value: tf.Tensor, temperature: tf.Tensor) -> tf.Tensor:
-    """E[ log pi(a|s) sg( temperature log pi(a|s) - (Q(s, a) - V(s)) ) ] with a held fixed; all [B] -> []."""
-    weight = tf.stop_gradient(temperature * log_prob - (q - value))
-    return tf.reduce_mean(log_prob * weight)
+def reparametrised_loss(inputs: EStepInputs) -> tf.Tensor:
+    """E[ temperature (log pi(a|s) - log prior(a|s)) - Q(s, a) ] with a = f_theta(s, noise) -> []."""
+    temperature = tf.stop_gradient(inputs.temperature)
+    return tf.reduce_mean(temperature * (inputs.log_prob - inputs.log_prior) - inputs.q)
 
 
-def regulariser(loc: tf.Tensor, log_scale: tf.Tensor, weight: float) -> tf.Tensor:
+def score_function_loss(inputs: EStepInputs) -> tf.Tensor:
+    """E[ log pi(a|s) sg( temperature (log pi - log prior) - (Q(s, a) - V(s)) ) ] with a held fixed -> []."""
+    weight = inputs.temperature * (inputs.log_prob - inputs.log_prior) - (inputs.q - inputs.value)
+    return tf.reduce_mean(inputs.log_prob * tf.stop_gradient(weight))
+
+
+def deterministic_loss(inputs: EStepInputs) -> tf.Tensor:
+    """E[ -Q(s, mu_theta(s)) ] -> []."""
+    return -tf.reduce_mean(inputs.q)
+
+
+def regulariser(loc: tf.Tensor, log_scale: tf.Tensor | None, weight: float) -> tf.Tensor:
     """weight (mean(loc^2) + mean(log_scale^2)), from the authors' code; loc and log_scale [B, A] -> []."""
-    return weight * (tf.reduce_mean(tf.square(loc)) + tf.reduce_mean(tf.square(log_scale)))
+    spread = 0.0 if log_scale is None else tf.reduce_mean(tf.square(log_scale))
+    return weight * (tf.reduce_mean(tf.square(loc)) + spread)
 
 
-E_STEPS: dict[str, Callable[..., tf.Tensor]] = {
+E_STEPS: dict[str, Callable[[EStepInputs], tf.Tensor]] = {
     "reparametrised": reparametrised_loss,
     "score": score_function_loss,
+    "deterministic": deterministic_loss,
 }

@@ -1,11 +1,16 @@
 r"""Target operators: what a value is regressed on.
 
-    J^Q:  r_t + gamma (1 - terminated_t) V(s_{t+1})          (app:pseudocode)
-    J^V:  E_{a ~ pi_theta} [ Q_omega(s_t, a) ]
+    J^Q:  r_t + gamma (1 - terminated_t) U(s_{t+1})          (app:pseudocode)
+    J^V:  U(s_t), where U(s) = E_{a ~ pi_theta} [ hard or soft (Q)(s, a) ]
 
-| V in the first line | operator | algorithm |
-|---|---|---|
-| hard V, trained on E[Q] | T^{pi_theta}, an approximation of T^{pi_omega} (def:target_set) | virel, beta |
+| U | value of a state | operator | algorithms |
+|---|---|---|---|
+| `hard` | E[Q] | T^{pi_theta} for T^{pi_omega}, in the set of def:target_set | virel, beta, virel1, mpo, ddpg |
+| `soft` | E[Q - temperature log pi] | soft, outside that set: its fixed point holds entropies | sac_v1, sac |
+
+virel2 has one Q of each. With several critics the Q above is their minimum (Fujimoto et al. 2018). With --n_step=n the
+reward is the discounted sum of up to n rewards and gamma its matching power; the actions in between are the replay's,
+without correction, and soft values take in the entropy of the last state only.
 
 The paper writes the target without the `terminated` factor. An episode that terminated has no s_{t+1}, so nothing is
 bootstrapped there; one that was merely truncated goes on beyond what was seen, so it is.
@@ -13,14 +18,41 @@ bootstrapped there; one that was merely truncated goes on beyond what was seen, 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 import tensorflow as tf
 
 
-def td_target(reward: tf.Tensor, terminated: tf.Tensor, next_value: tf.Tensor, discount: float) -> tf.Tensor:
-    """r + gamma (1 - terminated) V(s'), all [B]; constant for every gradient."""
+def td_target(reward: tf.Tensor, terminated: tf.Tensor, next_value: tf.Tensor,
+              discount: tf.Tensor | float) -> tf.Tensor:
+    """r + gamma (1 - terminated) U(s'), all [B]; constant for every gradient."""
     return tf.stop_gradient(reward + discount * (1.0 - terminated) * next_value)
 
 
-def expected_q_target(q_of_policy: tf.Tensor) -> tf.Tensor:
+def hard(q: tf.Tensor, log_prob: tf.Tensor, temperature: tf.Tensor) -> tf.Tensor:
     """One-sample estimate of E_{a ~ pi}[Q(s, a)] from Q(s, a_pi) [B]; constant for every gradient."""
-    return tf.stop_gradient(q_of_policy)
+    del log_prob, temperature
+    return tf.stop_gradient(q)
+
+
+def soft(q: tf.Tensor, log_prob: tf.Tensor, temperature: tf.Tensor) -> tf.Tensor:
+    """One-sample estimate of E_{a ~ pi}[Q(s, a) - temperature log pi(a|s)] [B]; constant for every gradient."""
+    return tf.stop_gradient(q - temperature * log_prob)
+
+
+VALUES: dict[str, Callable[..., tf.Tensor]] = {"hard": hard, "soft": soft}
+
+
+def minimum(values: Sequence[tf.Tensor]) -> tf.Tensor:
+    """The smallest of one or more critics, elementwise; its gradient goes to the critic that has it."""
+    return values[0] if len(values) == 1 else tf.reduce_min(tf.stack(values), axis=0)
+
+
+def aligning_scale(mean_reward: tf.Tensor, mean_bonus: tf.Tensor, least: float = 0.1, most: float = 10.0) -> tf.Tensor:
+    """The k with k r + bonus = r: the factor on a soft critic's rewards at which its mean is the hard critic's.
+
+    Both critics discount alike, so their means agree where the means of what they add up do: r in the hard one, k r and
+    temperature * entropy in the soft one.
+    """
+    safe = tf.where(tf.abs(mean_reward) < 1e-6, 1e-6, mean_reward)
+    return tf.clip_by_value(1.0 - mean_bonus / safe, least, most)

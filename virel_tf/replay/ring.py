@@ -3,7 +3,8 @@
 Each environment has a lane of consecutive slots. A slot holds (s, a, r, terminated); s' is the observation of the slot
 after it. So the newest observation is always written one slot ahead, and an episode that is cut off by truncation
 leaves one slot more, which holds its last observation and starts no transition. After a terminated episode nothing is
-bootstrapped, so its s' may be any observation, and it needs no slot.
+bootstrapped, so its s' may be any observation, and it needs no slot. A slot that starts no transition has NO_START in
+place of `terminated`, so that sums over several steps stop there.
 
 `starts` lists the slots that do start a transition, oldest first: drawing from it is uniform within a lane, and lanes
 are equally likely.
@@ -17,6 +18,8 @@ import numpy as np
 import tensorflow as tf
 
 from virel_tf.types import Transition
+
+NO_START = -1.0
 
 
 class Rows(NamedTuple):
@@ -80,10 +83,10 @@ class ReplayRing:
             self._drop_start(lane, self.head[lane])
         heads = [lane * self.lane_slots + head for lane, head in enumerate(self.head)]
         padding = np.zeros([self.lanes, rows.action.shape[1]], np.float32)
+        terminated = np.append(np.where(rows.starts, rows.terminated, NO_START), padding[:, 0] + NO_START)
         self._write(np.array(slots + heads, np.int32), np.concatenate([rows.observation, newest]),
                     np.concatenate([rows.action, padding]), np.append(rows.reward, padding[:, 0]),
-                    np.append(rows.terminated, padding[:, 0]), np.array(positions, np.int32),
-                    np.array(starting_slots, np.int32))
+                    terminated.astype(np.float32), np.array(positions, np.int32), np.array(starting_slots, np.int32))
 
     def _push(self, lane: int, slot: int) -> int:
         """Enters a transition's slot at the end of the lane's list and returns its position there."""
@@ -113,15 +116,32 @@ class ReplayRing:
         """(first [E], count [E]): what `sample` needs to know of the ring, as tensors."""
         return tf.constant(self.first, tf.int32), tf.constant(self.count, tf.int32)
 
-    def sample(self, first: tf.Tensor, count: tf.Tensor, size: int, seed: tf.Tensor) -> Transition:
-        """`size` transitions drawn uniformly, with replacement; in the graph. first and count from `bounds`."""
+    def sample(self, first: tf.Tensor, count: tf.Tensor, size: int, seed: tf.Tensor, n_step: int = 1,
+               discount: float = 1.0) -> Transition:
+        """`size` transitions drawn uniformly, with replacement; in the graph. first and count from `bounds`.
+
+        A transition spans n_step steps, or as many as there are to the end of the episode or of what has been seen.
+        """
         draws = tf.random.stateless_uniform([2, size], seed, minval=None, maxval=None, dtype=tf.int32)
         # 31 random bits modulo the count: for a million transitions the bias is below one in two thousand.
         draws = tf.bitwise.bitwise_and(draws, tf.int32.max)
         lane = draws[0] % self.lanes
         position = (tf.gather(first, lane) + draws[1] % tf.gather(count, lane)) % self.lane_slots
         slot = tf.gather(self.starts, lane * self.lane_slots + position)
-        following = lane * self.lane_slots + (slot - lane * self.lane_slots + 1) % self.lane_slots
-        return Transition(tf.gather(self.observation, slot), tf.gather(self.action, slot),
-                          tf.gather(self.reward, slot), tf.gather(self.terminated, slot),
-                          tf.gather(self.observation, following))
+        begin = lane * self.lane_slots
+
+        def ahead(steps: tf.Tensor | int) -> tf.Tensor:
+            return begin + (slot - begin + steps) % self.lane_slots
+
+        reward, terminated = tf.gather(self.reward, slot), tf.gather(self.terminated, slot)
+        steps = tf.ones_like(slot)
+        factor = tf.fill([size], discount)
+        for step in range(1, n_step):
+            ending = tf.gather(self.terminated, ahead(step))
+            goes_on = (terminated == 0) & (steps == step) & (ending != NO_START)
+            reward += tf.where(goes_on, factor * tf.gather(self.reward, ahead(step)), 0.0)
+            terminated = tf.where(goes_on, ending, terminated)
+            factor = tf.where(goes_on, factor * discount, factor)
+            steps += tf.cast(goes_on, tf.int32)
+        return Transition(tf.gather(self.observation, slot), tf.gather(self.action, slot), reward, terminated,
+                          tf.gather(self.observation, ahead(steps)), factor)

@@ -12,6 +12,7 @@ from virel_tf.envs.make import Environment
 from virel_tf.errors import BadNumber
 from virel_tf.networks.actor import Actor
 from virel_tf.replay.ring import ReplayRing, Rows
+from virel_tf.train.exploration import EXPLORATIONS
 
 
 class Episode(NamedTuple):
@@ -27,6 +28,7 @@ class Collector:
     def __init__(self, config: Config, envs: list[Environment], learner: Learner, replay: ReplayRing) -> None:
         self.config, self.envs, self.learner, self.replay = config, envs, learner, replay
         self.actor = Actor(learner.policy)
+        self.exploration = EXPLORATIONS[config.recipe.exploration](config, self.actor, envs[0].action_size)
         self.observation = np.stack([env.reset(seed=config.seed * 1000 + lane) for lane, env in enumerate(envs)])
         check_finite(self.observation, "environment's observation", 0)
         self.returns = np.zeros(len(envs))
@@ -60,7 +62,7 @@ class Collector:
         shape = len(self.envs), self.envs[0].action_size
         if step < self.config.random_steps:
             return random.uniform(-1, 1, shape).astype(np.float32)
-        return self.actor.sample_action(self.observation, random.standard_normal(shape, np.float32))
+        return self.exploration.act(self.observation, random)
 
     def _step_one(self, lane: int, env: Environment, action: np.ndarray, step: int,
                   episodes: list[Episode]) -> list[tuple]:
@@ -80,6 +82,7 @@ class Collector:
                 rows.append((lane, after.observation, np.zeros_like(action), 0.0, False, False))
             episodes.append(Episode(float(self.returns[lane]), int(self.lengths[lane])))
             self.returns[lane], self.lengths[lane] = 0.0, 0
+            self.exploration.forget(lane)
             self.observation[lane] = env.reset()
             check_finite(self.observation[lane], "environment's observation", step)
         return rows
@@ -87,7 +90,7 @@ class Collector:
     def state(self) -> tuple[dict[str, np.ndarray], dict[str, bytes]]:
         """(arrays, blobs) from which `load_state` goes on as if nothing had happened."""
         arrays = {"collector/observation": self.observation, "collector/returns": self.returns,
-                  "collector/lengths": self.lengths,
+                  "collector/lengths": self.lengths, "collector/exploration": self.exploration.state,
                   "collector/rewards": np.array([self.abs_reward_sum, self.reward_count], np.float64)}
         return arrays, {f"env{lane}": env.get_state() for lane, env in enumerate(self.envs)}
 
@@ -96,6 +99,7 @@ class Collector:
         self.observation = arrays["collector/observation"].copy()
         self.returns = arrays["collector/returns"].copy()
         self.lengths = arrays["collector/lengths"].copy()
+        self.exploration.state = arrays["collector/exploration"].copy()
         self.abs_reward_sum, self.reward_count = float(arrays["collector/rewards"][0]), int(
             arrays["collector/rewards"][1])
         for lane, env in enumerate(self.envs):

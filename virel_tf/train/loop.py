@@ -12,9 +12,9 @@ import numpy as np
 
 from virel_tf import runtime
 from virel_tf.algorithms.learner import METRICS
-from virel_tf.config import Config, ConfigError, differences, read_config
+from virel_tf.config import Config, differences, read_config
 from virel_tf.envs.make import make_env
-from virel_tf.errors import BadNumber, RunError
+from virel_tf.errors import BadNumber, ConfigError, RunError
 from virel_tf.evaluate.rollout import Evaluation, evaluate_policy
 from virel_tf.networks.actor import Actor
 from virel_tf.train.checkpoint import CheckpointStore, atomic_write, ensure_writable

@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 
 from virel_tf.errors import BadNumber, RunError
-from virel_tf.networks.policies import TanhGaussianPolicy
+from virel_tf.networks.policies import Policy
 from virel_tf.train.checkpoint import atomic_write, ensure_writable
 
 
-def save_policy(path: Path, policy: TanhGaussianPolicy, step: int) -> None:
+def save_policy(path: Path, policy: Policy, step: int) -> None:
     """Writes the policy whole or not at all."""
     weights = {variable.path: variable.value.numpy() for variable in policy.variables}
     for name, value in weights.items():
@@ -25,7 +25,7 @@ def save_policy(path: Path, policy: TanhGaussianPolicy, step: int) -> None:
     atomic_write(path, buffer.getvalue())
 
 
-def load_policy(path: Path, policy: TanhGaussianPolicy) -> int:
+def load_policy(path: Path, policy: Policy) -> int:
     """Gives `policy` the weights in the file; returns the step they were saved at."""
     try:
         with np.load(path, allow_pickle=False) as saved:

@@ -10,7 +10,6 @@ import numpy as np
 import tensorflow as tf
 
 from virel_tf.algorithms.learner import METRICS, Learner
-from virel_tf.algorithms.registry import RECIPES
 from virel_tf.config import Config
 from virel_tf.envs.make import make_env
 from virel_tf.errors import BadNumber
@@ -35,7 +34,7 @@ class Run:
         self.envs = [make_env(config.env, config.path_length) for _ in range(config.num_envs)]
         sizes = self.envs[0].observation_size, self.envs[0].action_size
         self.replay = ReplayRing(config.replay_size, config.num_envs, *sizes)
-        self.learner = Learner(config, RECIPES[config.variant], self.replay, *sizes)
+        self.learner = Learner(config, config.recipe, self.replay, *sizes)
         self.collector = Collector(config, self.envs, self.learner, self.replay)
         self.step = 0
         self.updates = 0

@@ -1,0 +1,237 @@
+"""Each variant's losses, gradients and limits, on the one-unit networks of test_learner.py.
+
+s = 2, a = 0.5, r = 1, s' = 3. Q = 0.5 relu(s + 2 a) = 1.5, V = 0.3 relu(s), V-bar = 0.2 relu(s), Q-bar = 0.4 relu(s +
+2 a), and a policy that does tanh(loc) = 0.5 with hardly any deviation, so log pi is large and known.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from test_learner import LOC, TARGET, TD, Q, gradients, know_epsilon, make_learner, update
+
+from virel_tf.algorithms.registry import RECIPES
+from virel_tf.config import Config
+from virel_tf.errors import ConfigError
+from virel_tf.networks.policies import log_prob_of, squashed_gaussian
+from virel_tf.objective.e_step import EStepInputs, deterministic_loss, reparametrised_loss
+from virel_tf.objective.mpo import elbo, exact_e_step
+
+V, SLOW_Q = 0.6, 0.4 * (3 + 2 * 0.5)  # V(s) and Q-bar(s', 0.5) = 1.6
+
+
+def gradient_of_q(learner, critic: int = 0) -> float:
+    """dJ^Q/dQ of one critic: the gradient of its last bias."""
+    per_critic = len(learner.q_variables) // len(learner.critics.qs)
+    return float(gradients(learner.q_optimiser)[per_critic * (critic + 1) - 1][0])
+
+
+def gradient_of_v(learner, v: int = 0) -> float:
+    per_v = len(learner.v_variables) // len(learner.critics.vs)
+    return float(gradients(learner.v_optimiser)[per_v * (v + 1) - 1][0])
+
+
+def log_prob_drawn(metrics) -> float:
+    return -float(metrics["entropy"])
+
+
+def test_sac_v1_by_hand():
+    learner = make_learner(variant="sac_v1", alpha=0.1)
+    metrics = update(learner)
+    soft_value = Q - 0.1 * log_prob_drawn(metrics)
+    assert gradient_of_q(learner) == pytest.approx(-TD, rel=1e-4)  # the soft part is in V
+    assert gradient_of_v(learner) == pytest.approx(V - soft_value, rel=1e-4)
+    assert metrics["v_loss"] == pytest.approx(0.5 * (V - soft_value) ** 2, rel=1e-4)
+
+
+def test_sac_by_hand():
+    learner = make_learner(variant="sac", alpha=0.1, policy_regulariser=0.0)
+    learner.critics.slow[1].output_layer.kernel.assign([[0.3]])  # the minimum at s' is this one's 1.2
+    metrics = update(learner)
+    # log pi at s' is that at s up to the noise, which the deviation of exp(-20) hides: both are about 20.
+    drawn = gradient_of_q(learner) - (Q - 1 - 0.99 * 1.2)  # 0.99 * 0.1 * log pi(a'|s')
+    assert drawn / 0.099 == pytest.approx(log_prob_drawn(metrics), abs=4.0)
+    assert gradient_of_q(learner, 1) == gradient_of_q(learner, 0)
+    to_loc, _ = gradients(learner.policy_optimiser)[3]
+    assert to_loc == pytest.approx(0.1 * 1.0 - 0.75, rel=1e-4)
+
+
+def test_sac_at_temperature_zero_is_the_hard_q_update():
+    soft = make_learner(variant="sac", alpha=0.0)
+    hard = make_learner(variant="ddpg")  # hard, at the same Q-bar and, without deviation, the same action
+    for learner in (soft, hard):
+        update(learner)
+        assert gradient_of_q(learner) == pytest.approx(Q - (1 + 0.99 * SLOW_Q), rel=1e-5)
+
+
+def test_ddpg_by_hand():
+    learner = make_learner(variant="ddpg", policy_regulariser=0.0, tau=0.1)
+    metrics = update(learner)
+    assert metrics["q_loss"] == pytest.approx(0.5 * (Q - 1 - 0.99 * SLOW_Q) ** 2, rel=1e-5)
+    assert metrics["policy_loss"] == pytest.approx(-Q)
+    assert (metrics["temperature"], metrics["entropy"]) == (0.0, 0.0)
+    to_loc, = gradients(learner.policy_optimiser)[3]
+    assert to_loc == pytest.approx(-0.75, rel=1e-5)  # -dQ/da (1 - tanh^2) = -1 * 0.75
+    # Adam moves the policy's bias by its learning rate; the slow copies follow by tau.
+    assert float(learner.target_policy.output_layer.bias[0]) == pytest.approx(LOC + 0.1 * 3e-4, rel=1e-6)
+    assert float(learner.critics.slow[0].output_layer.kernel[0, 0]) == pytest.approx(0.4 + 0.1 * 0.1, rel=1e-3)
+
+
+def test_virel1_takes_the_smaller_q_and_trains_both():
+    learner = make_learner(variant="virel1", policy_regulariser=0.0)
+    learner.critics.qs[1].output_layer.kernel.assign([[0.4]])  # Q_2 = 1.2
+    metrics = update(learner)
+    assert gradient_of_q(learner, 0) == pytest.approx(1.5 - TARGET, rel=1e-4)
+    assert gradient_of_q(learner, 1) == pytest.approx(1.2 - TARGET, rel=1e-4)
+    assert gradient_of_v(learner) == pytest.approx(V - 1.2, rel=1e-4)
+    to_loc, _ = gradients(learner.policy_optimiser)[3]
+    assert to_loc == pytest.approx(1.0 - 0.4 * 2 * 0.75, rel=1e-4)  # through Q_2 alone
+    assert metrics["q_gap"] == pytest.approx(0.3, rel=1e-4)
+
+
+def test_virel1_with_two_identical_critics_is_virel():
+    one, two = make_learner(variant="virel"), make_learner(variant="virel1")
+    for _ in range(5):
+        metrics = update(one), update(two)
+    for name in ("q_loss", "v_loss", "policy_loss", "q", "v"):
+        assert metrics[0][name] == pytest.approx(metrics[1][name], rel=1e-5)
+    for ours, theirs in zip([*one.policy_variables, *one.q_variables], [*two.policy_variables, *two.q_variables],
+                            strict=False):
+        np.testing.assert_allclose(ours.numpy(), theirs.numpy(), rtol=1e-6)
+
+
+def test_virel2_bootstraps_each_critic_on_its_own_value():
+    learner = make_learner(variant="virel2", alpha=0.1, soft_reward_scale=0.5)
+    learner.critics.slow[1].output_layer.kernel.assign([[0.25]])  # the soft V-bar(s') = 0.75
+    learner.critics.qs[1].output_layer.kernel.assign([[0.4]])  # the soft Q = 1.2, and the minimum
+    metrics = update(learner)
+    assert gradient_of_q(learner, 0) == pytest.approx(1.5 - TARGET, rel=1e-4)
+    assert gradient_of_q(learner, 1) == pytest.approx(1.2 - (0.5 + 0.99 * 0.75), rel=1e-4)
+    assert gradient_of_v(learner, 0) == pytest.approx(V - 1.2, rel=1e-4)
+    assert gradient_of_v(learner, 1) == pytest.approx(V - (1.2 - 0.1 * log_prob_drawn(metrics)), rel=1e-4)
+    # The residual is the hard critic's alone: soft targets are not in the paper's set.
+    assert float(learner.temperature.residual.mean) == pytest.approx(TD**2, rel=1e-4)
+
+
+def test_virel2_scales_the_soft_rewards_by_what_was_seen():
+    learner = make_learner(variant="virel2", alpha=0.01)
+    metrics = update(learner)
+    bonus = -0.01 * log_prob_drawn(metrics)
+    assert float(learner.critics.soft_reward_scale()) == pytest.approx(1 - bonus / 1.0, rel=1e-4)
+
+
+def test_mpo_by_hand():
+    learner = make_learner(variant="mpo", policy_regulariser=0.0)
+    for policy, loc, log_scale in ((learner.policy, LOC, -3.0), (learner.old_policy, 0.0, 0.0)):
+        policy.output_layer.bias.assign([loc, log_scale])
+    know_epsilon(learner, 0.5)
+    metrics = update(learner)
+    assert metrics["temperature"] == 0.5  # epsilon itself
+    to_loc, to_log_scale = gradients(learner.policy_optimiser)[3]
+    # d/d(loc, log_scale) of KL(N(loc, scale) || N(0, 1)) by the same draw: the tanh is in both densities and drops out.
+    pre_tanh_noise = draw_noise(learner, -3.0)
+    scale = math.exp(-3.0)
+    x = LOC + scale * pre_tanh_noise
+    d_q = 0.5 * 2 * (1 - math.tanh(x) ** 2)
+    dx = scale * pre_tanh_noise  # d x / d log_scale
+    assert to_loc == pytest.approx(0.5 * x - d_q, rel=1e-3)
+    assert to_log_scale == pytest.approx(0.5 * (x * dx - 1) - d_q * dx, rel=1e-3)
+
+
+def draw_noise(learner, log_scale: float) -> float:
+    from virel_tf.algorithms.learner import ACTION, stream_seed
+    distribution = squashed_gaussian(tf.constant([[LOC]]), tf.constant([[log_scale]]))
+    action = float(distribution.sample(seed=stream_seed(1, ACTION, tf.constant(0)))[0, 0])
+    return (math.atanh(action) - LOC) / math.exp(log_scale)
+
+
+def test_mpo_remembers_the_policy_of_the_last_period():
+    learner = make_learner(variant="mpo", prior_period=2)
+    new, old = learner.policy.output_layer.bias, learner.old_policy.output_layer.bias
+    start, bounds = new.numpy(), learner.replay.bounds()
+    for done in range(2):
+        np.testing.assert_array_equal(old.numpy(), start)
+        learner.update(*bounds, tf.constant(done), tf.constant(1), tf.constant(1.0))
+    np.testing.assert_array_equal(old.numpy(), new.numpy())
+    assert new.numpy()[0] != start[0]
+
+
+def test_the_exact_e_step_of_mpo_is_prior_times_exp_q_over_epsilon():
+    actions = np.linspace(-1, 1, 41)
+    q, prior = 2 * actions - actions**2, np.exp(-actions**2 / 0.18)
+    prior /= prior.sum()
+    expected = prior * np.exp(q / 0.3)
+    posterior = np.exp(exact_e_step(tf.constant([q]), tf.constant([np.log(prior)]), 0.3).numpy()[0])
+    np.testing.assert_allclose(posterior, expected / expected.sum(), rtol=1e-10)
+
+
+def test_the_exact_e_step_maximises_the_elbo_of_mpo():
+    random = np.random.default_rng(0)
+    q, log_prior = tf.constant(random.normal(size=[2, 7])), tf.nn.log_softmax(tf.constant(random.normal(size=[2, 7])))
+    exact = exact_e_step(q, log_prior, 0.7)
+    logits = tf.Variable(exact)
+    with tf.GradientTape() as tape:
+        best = elbo(tf.nn.log_softmax(logits), q, log_prior, 0.7)
+    np.testing.assert_allclose(tape.gradient(best, logits), np.zeros([2, 7]), atol=1e-12)
+    for _ in range(50):
+        assert elbo(tf.nn.log_softmax(tf.constant(random.normal(size=[2, 7]))), q, log_prior, 0.7) < best
+    # epsilon L is the log normaliser there.
+    normaliser = tf.reduce_mean(0.7 * tf.reduce_logsumexp(log_prior + q / 0.7, axis=-1))
+    assert float(best) == pytest.approx(float(normaliser), rel=1e-9)
+
+
+def test_mpos_prior_is_the_density_of_the_policy_it_was():
+    learner = make_learner(variant="mpo")
+    learner.old_policy.output_layer.bias.assign([0.2, -0.5])
+    observation, action = tf.constant([[2.0]]), tf.constant([[0.4]])
+    expected = squashed_gaussian(tf.constant([[0.2]]), tf.constant([[-0.5]])).log_prob(action)
+    np.testing.assert_allclose(log_prob_of(learner.old_policy, observation, action), expected, rtol=1e-5)
+
+
+def test_dpg_is_the_limit_of_the_reparametrised_e_step():
+    """Gradients w.r.t. loc, for Q(a) = sin(3 a), as deviation and temperature go to 0 together."""
+    def gradient(loss, log_scale, temperature):
+        loc = tf.Variable(tf.constant([[0.3, -0.2]], tf.float64))
+        with tf.GradientTape() as tape:
+            if log_scale is None:
+                action, log_prob = tf.tanh(loc), tf.zeros([1], tf.float64)
+            else:
+                scale = tf.fill([1, 2], tf.constant(log_scale, tf.float64))
+                action, log_prob = squashed_gaussian(loc, scale).experimental_sample_and_log_prob(seed=[1, 2])
+            q = tf.reduce_sum(tf.sin(3 * action), axis=-1)
+            zeros = tf.zeros_like(q)
+            value = loss(EStepInputs(q, log_prob, zeros, zeros, tf.constant(temperature, tf.float64)))
+        return tape.gradient(value, loc).numpy()
+
+    limit = gradient(deterministic_loss, None, 0.0)
+    errors = [np.abs(gradient(reparametrised_loss, math.log(small), small) - limit).max()
+              for small in (1e-2, 1e-4, 1e-6)]
+    assert errors[0] > errors[1] > errors[2] and errors[2] < 1e-5
+
+
+@pytest.mark.parametrize("variant", RECIPES)
+def test_every_variant_learns_from_its_state_as_if_nothing_had_happened(variant):
+    learner = make_learner(variant=variant)
+    update(learner)
+    saved = {name: variable.numpy() for name, variable in learner.state().items()}
+    other = make_learner(variant=variant)
+    other.load_state(saved)
+    assert update(learner) == update(other)
+
+
+@pytest.mark.parametrize("flags, named", [
+    (dict(variant="ddpg", e_step="score"), "--e_step"), (dict(variant="ddpg", temperature="constant"), "--temperature"),
+    (dict(variant="sac", e_step="deterministic"), "--e_step"),
+])
+def test_parts_that_do_not_go_together_are_named(flags, named):
+    with pytest.raises(ConfigError, match=f"^{named}: .*--variant={flags['variant']}"):
+        Config(**flags)
+
+
+def test_flags_exchange_parts():
+    assert Config(variant="virel2", critics=3).recipe.critics == ("hard", "soft", "hard")
+    assert Config(variant="virel1", temperature="scaled_residual").recipe.temperature == "scaled_residual"
+    assert Config(variant="virel").recipe == RECIPES["virel"]
