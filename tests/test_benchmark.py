@@ -21,7 +21,7 @@ def test_benchmark_prints_one_consistent_json_line():
     q_of_policy = 2 * (action + middle + out)
     target = observation + middle + out
     assert result["gflop_per_update"] * 1e9 == 2 * 32 * (q + v + policy + q_of_policy + target)
-    assert result["roofline_fraction"] > 0 and result["env_steps_per_s"] > 0
+    assert result["roofline_fraction"] > 0 and result["env_steps_per_s"] > 0 and result["product_gflops"] > 0
 
 
 def test_benchmark_without_updates_is_refused():

@@ -1,6 +1,6 @@
 """`virel-tf benchmark`: how fast a run is, beside how fast this machine multiplies matrices, in one process.
 
-Machines are shared and their speed drifts, so the three things measured take turns in windows of a fraction of a
+Machines are shared and their speed drifts, so the four things measured take turns in windows of a fraction of a
 second. Each reported rate is the median over its windows.
 """
 
@@ -15,7 +15,7 @@ from typing import Any
 import tensorflow as tf
 
 from virel_tf import runtime
-from virel_tf.benchmark.flops import matmul_flops
+from virel_tf.benchmark.products import bare_products, products_of
 from virel_tf.config import Config
 from virel_tf.errors import ConfigError
 from virel_tf.train.run import Run
@@ -35,20 +35,22 @@ def run_benchmark(config: Config, seconds: float) -> dict[str, Any]:
     fill_replay(run)
     iterations = run.iterate()
     size = config.steps_per_iteration
-    gemm = split_gemm(cores)
+    products = products_of(update_graph(run))
+    update_gflop = sum(product.flops for product in products) / 1e9
     rates = measure(seconds, {
-        "gemm": (gemm, 2 * GEMM_SIZE**3 / 1e9),
+        "gemm": (split_gemm(cores), 2 * GEMM_SIZE**3 / 1e9),
+        "products": (bare_products(products, cores, size), size * update_gflop),
         "updates": (run.learn, size * config.updates_per_step),
         "env_steps": (lambda: next(iterations), size),
     })
     run.close()
-    update_gflop = matmul_flops(update_graph(run)) / 1e9
     update_gflops = rates["updates"] * update_gflop
     return dict(
         env=config.env, variant=config.variant, batch_size=config.batch_size, hidden=config.hidden, cores=cores,
         env_steps_per_s=round(rates["env_steps"], 1), updates_per_s=round(rates["updates"], 1),
         gemm_gflops_peak=round(rates["gemm"], 1), gflop_per_update=update_gflop,
         update_gflops=round(update_gflops, 1), roofline_fraction=round(update_gflops / rates["gemm"], 3),
+        product_gflops=round(rates["products"], 1), product_fraction=round(update_gflops / rates["products"], 3),
         env_steps_per_update=round(rates["env_steps"] / rates["updates"], 3))
 
 
