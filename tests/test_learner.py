@@ -161,6 +161,45 @@ def test_lambda_from_rewards_replaces_the_constant():
     assert metrics["temperature"] == pytest.approx(0.01 * TD**2, rel=1e-4)
 
 
+def test_relative_lambda_holds_the_temperature_at_alpha():
+    learner = make_learner(variant="beta", lambda_rule="relative", alpha=0.7)
+    know_epsilon(learner, 3.0)
+    learner.temperature.factor.history.update(tf.constant(6.0))  # epsilon is half of what it used to be
+    metrics = update(learner)
+    assert metrics["lambda"] == pytest.approx(0.7 / 6.0)
+    assert metrics["temperature"] == pytest.approx(0.35)
+
+
+@pytest.mark.parametrize("flags, start", [
+    (dict(variant="sac", temperature="learned", alpha=0.5), 0.5), (dict(variant="beta", lambda_rule="entropy"), 4e-3)])
+def test_a_learned_factor_moves_against_the_distance_to_the_target_entropy(flags, start):
+    learner = make_learner(**flags, target_entropy=-2.0, temperature_learning_rate=0.01)
+    metrics = update(learner)  # with a deviation of exp(-20) the entropy is far below -2
+    factor = learner.temperature.factor
+    assert float(tf.exp(factor.logarithm)) == pytest.approx(start * math.exp(0.01), rel=1e-4)
+    assert gradients(factor.optimiser)[0] == pytest.approx(metrics["entropy"] + 2.0, rel=1e-4)
+
+
+def test_two_hard_critics_enter_epsilon_each_or_by_their_minimum():
+    for how, expected in (("each", (TD**2 + (TARGET - 1.2) ** 2) / 2), ("minimum", (TARGET - 1.2) ** 2)):
+        learner = make_learner(variant="virel1", temperature="scaled_residual", epsilon_critics=how)
+        learner.critics.qs[1].output_layer.kernel.assign([[0.4]])  # Q_2 = 1.2
+        update(learner)
+        assert float(learner.temperature.residual.mean) == pytest.approx(expected, rel=1e-4)
+
+
+def test_n_step_target_and_its_residual_by_hand():
+    learner = make_learner(variant="virel", n_step=2)
+    # A second step from s' = 3 with reward 4 to s'' = 5; the first transition spans both.
+    learner.replay.append(Rows(np.array([0]), np.array([[3.0]], np.float32), np.array([[0.5]], np.float32),
+                               np.array([4.0], np.float32), np.array([0.0], np.float32), np.array([True])),
+                          np.array([[5.0]], np.float32))
+    first = learner.replay.bounds()[0], tf.constant([1])  # draw the older one alone
+    learner.update(*first, tf.constant(0), tf.constant(1), tf.constant(1.0))
+    target = 1 + 0.99 * 4 + 0.99**2 * 0.2 * 5
+    assert float(learner.temperature.residual.mean) == pytest.approx((target - Q) ** 2, rel=1e-4)
+
+
 def test_score_function_gradient_by_hand():
     """(temperature log pi - (Q - V-bar)) d log pi / d loc, at the action this seed draws, held fixed."""
     learner = make_learner(variant="virel", e_step="score", policy_regulariser=0.0)

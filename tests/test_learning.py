@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import random
 import subprocess
 import time
@@ -12,6 +13,7 @@ import psutil
 import pytest
 from test_training import assert_same_run, command, metrics, virel
 
+from virel_tf.algorithms import RECIPES
 from virel_tf.config import Config
 from virel_tf.train.run import Run
 
@@ -79,6 +81,30 @@ def test_ten_kills_at_random_moments_change_nothing(tmp_path):
         process.wait()
     virel(*flags, f"--run_dir={tmp_path / 'killed'}")
     assert_same_run(tmp_path / "whole", tmp_path / "killed")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("variant", RECIPES)
+def test_every_variant_learns_to_echo(variant):
+    run = Run(Config(env="virel_tf/Echo-v0", variant=variant, alpha=0.1, hidden=32, batch_size=64, total_steps=4000,
+                     random_steps=200, replay_size=5000, value_learning_rate=3e-3, policy_learning_rate=3e-3))
+    for _ in run.iterate():
+        pass
+    wanted = np.linspace(-0.7, 0.7, 15, dtype=np.float32)[:, None]
+    assert np.abs(run.learner.policy.mean_action(wanted) - wanted).mean() < 0.1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("variant", RECIPES)
+def test_every_variant_goes_on_after_a_stop_and_is_evaluated(tmp_path, variant):
+    flags = ["--env=InvertedPendulum-v4", f"--variant={variant}", "--hidden=32", "--batch_size=32",
+             "--random_steps=200", "--eval_every=300", "--eval_steps=100", "--replay_size=1000", "--threads=1"]
+    virel(*flags, "--total_steps=900", f"--run_dir={tmp_path / 'whole'}")
+    virel(*flags, "--total_steps=500", f"--run_dir={tmp_path / 'parts'}")
+    virel(*flags, "--total_steps=900", f"--run_dir={tmp_path / 'parts'}")
+    assert_same_run(tmp_path / "whole", tmp_path / "parts")
+    result = json.loads(virel("evaluate", f"--run_dir={tmp_path / 'parts'}", "--episodes=2").stdout)
+    assert result["variant"] == variant and len(result["returns"]) == 2
 
 
 @pytest.mark.slow

@@ -12,13 +12,13 @@ import tensorflow as tf
 from virel_tf.networks.actor import Actor
 from virel_tf.networks.adam import FusedAdam
 from virel_tf.networks.critics import QNetwork
-from virel_tf.networks.policies import Policy, squashed_gaussian
+from virel_tf.networks.policies import Policy, sample, squashed_gaussian
 from virel_tf.train.policy_file import load_policy, save_policy
 
 
-def make_policy(seed: int = 1, statistics: bool = False) -> Policy:
-    policy = Policy(5, 3, hidden=16, layers=2, seed=seed)
-    policy.output_layer.kernel.assign(np.random.default_rng(seed).normal(size=[16, 6]))
+def make_policy(seed: int = 1, statistics: bool = False, **settings) -> Policy:
+    policy = Policy(5, 3, hidden=16, layers=2, seed=seed, **settings)
+    policy.output_layer.kernel.assign(np.random.default_rng(seed).normal(size=policy.output_layer.kernel.shape))
     if statistics:
         policy.normaliser.update(tf.constant(np.random.default_rng(0).normal(2, 3, [50, 5]), tf.float32))
     return policy
@@ -43,6 +43,35 @@ def test_the_actor_acts_as_the_policy_does(statistics):
     loc, log_scale = policy(policy.normaliser(observation))
     np.testing.assert_allclose(actor.sample_action(observation, noise), tf.tanh(loc + tf.exp(log_scale) * noise),
                                atol=1e-6)
+
+
+@pytest.mark.parametrize("activation", ["relu", "tanh", "elu", "silu"])
+def test_the_actor_knows_every_activation(activation):
+    policy = make_policy(activation=activation)
+    observation = np.random.default_rng(3).normal(0, 3, [40, 5]).astype(np.float32)
+    np.testing.assert_allclose(Actor(policy).mean_action(observation), policy.mean_action(observation), atol=1e-5)
+
+
+def test_a_deterministic_policy_acts_its_mean_whatever_the_noise():
+    policy = make_policy(deterministic=True)
+    observation = np.random.default_rng(3).normal(size=[4, 5]).astype(np.float32)
+    drawn = sample(policy, tf.constant(observation), tf.constant([1, 2]))
+    np.testing.assert_allclose(drawn.action, policy.mean_action(observation))
+    np.testing.assert_allclose(Actor(policy).sample_action(observation, np.ones([4, 3])), drawn.action, atol=1e-6)
+    assert drawn.log_scale is None and not drawn.log_prob.numpy().any()
+
+
+def test_layer_normalisation_makes_q_blind_to_the_scale_of_its_first_layer():
+    plain, normed = (QNetwork(4, 2, hidden=32, layers=2, seed=1, layer_norm=on) for on in (False, True))
+    observation, action = tf.ones([1, 4]), tf.ones([1, 2])
+    values = []
+    for q in (plain, normed):
+        before = q(observation, action).numpy()
+        for variable in (*q.observation_layer.weights, *q.action_layer.weights):
+            variable.assign(100 * variable)
+        values.append((before, q(observation, action).numpy()))
+    assert abs(values[0][1] - values[0][0]) > 10 * abs(values[0][0])
+    np.testing.assert_allclose(*values[1], rtol=0.02)  # up to the epsilon inside the normalisation
 
 
 def test_the_actor_follows_the_policy_only_when_refreshed():

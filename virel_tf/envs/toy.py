@@ -28,6 +28,21 @@ class EndlessReward(gymnasium.Env):
         return np.ones(1, np.float32), 1.0, False, False, {}
 
 
+class Echo(gymnasium.Env):
+    """One step, in which the action should repeat the observation; the reward is -10 times the squared miss."""
+
+    observation_space = gymnasium.spaces.Box(-0.8, 0.8, (1,), np.float32)
+    action_space = gymnasium.spaces.Box(-1.0, 1.0, (1,), np.float32)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict]:
+        super().reset(seed=seed)
+        self.wanted = self.np_random.uniform(-0.8, 0.8, 1).astype(np.float32)
+        return self.wanted, {}
+
+    def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict]:
+        return self.wanted, -10.0 * float((action[0] - self.wanted[0]) ** 2), True, False, {}
+
+
 class NaN(gymnasium.Env):
     """Observation or reward turn into NaN from step `bad_step` on, counted over all episodes."""
 
@@ -56,6 +71,7 @@ class NaN(gymnasium.Env):
 def register() -> None:
     """Makes the toys known to gymnasium."""
     gymnasium.register("virel_tf/EndlessReward-v0", f"{__name__}:EndlessReward", max_episode_steps=ENDLESS_STEPS)
+    gymnasium.register("virel_tf/Echo-v0", f"{__name__}:Echo")
     gymnasium.register("virel_tf/NaN-v0", f"{__name__}:NaN", max_episode_steps=NAN_STEPS)
     gymnasium.register("virel_tf/NaNReward-v0", f"{__name__}:NaN", max_episode_steps=NAN_STEPS,
                        kwargs={"where": "reward"})
