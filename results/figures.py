@@ -12,7 +12,8 @@ import numpy as np
 from matplotlib.figure import Figure
 
 HERE = Path(__file__).parent
-COLOURS = {"beta": "#c44e52", "virel": "#4c72b0"}
+COLOURS = {"beta": "#c44e52", "virel": "#4c72b0", "virel1": "#64b5cd", "virel2": "#8172b3", "sac": "#55a868",
+           "sac_v1": "#a8b954", "ddpg": "#8c613c", "mpo": "#dd8452"}
 
 
 def column(path: Path, name: str) -> np.ndarray:
