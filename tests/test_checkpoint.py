@@ -10,9 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from virel_tf import files
 from virel_tf.errors import RunError
+from virel_tf.files import atomic_write, ensure_writable
 from virel_tf.train import checkpoint as module
-from virel_tf.train.checkpoint import CheckpointStore, Segment, atomic_write, ensure_writable
+from virel_tf.train.checkpoint import CheckpointStore, Segment
 
 ROWS = 10  # per step of these tests
 
@@ -221,7 +223,7 @@ def test_a_full_disk_leaves_the_earlier_checkpoint_and_no_litter(store, monkeypa
     def full(path, *arguments):
         return builtins.open("/dev/full" if Path(path).name == file else path, *arguments)
 
-    monkeypatch.setattr(module, "open", full, raising=False)
+    monkeypatch.setattr(files, "open", full, raising=False)
     with pytest.raises(RunError) as told:
         save(store, 3)
     monkeypatch.undo()

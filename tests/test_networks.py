@@ -13,7 +13,7 @@ from virel_tf.networks.actor import Actor
 from virel_tf.networks.adam import FusedAdam
 from virel_tf.networks.critics import QNetwork
 from virel_tf.networks.policies import Policy, sample, squashed_gaussian
-from virel_tf.train.policy_file import load_policy, save_policy
+from virel_tf.networks.policy_file import load_policy, save_policy
 
 
 def make_policy(seed: int = 1, statistics: bool = False, **settings) -> Policy:

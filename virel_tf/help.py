@@ -39,7 +39,7 @@ def help_entry(field: dataclasses.Field) -> str:
     shown = {"bool": str(default).lower(), "str": default or "..."}.get(field.type)
     if shown is None:
         shown = f"{default:_}" if field.type == "int" else f"{default:g}"
-    flag = f"  --{field.name}={shown}"
+    flag = f"  --{field.name}={shown} "
     choices = field.metadata["choices"]
     text = field.metadata["help"] + (f" [{'|'.join(choices)}]" if choices else "")
     indent = " " * 34

@@ -12,7 +12,7 @@ from virel_tf.errors import ConfigError
 from virel_tf.evaluate.rollout import Evaluation, evaluate_policy
 from virel_tf.networks.actor import Actor
 from virel_tf.networks.policies import Policy
-from virel_tf.train.policy_file import load_policy
+from virel_tf.networks.policy_file import load_policy
 
 
 def evaluate_run(run_dir: str, policy: str, episodes: int, seed: int) -> dict[str, Any]:

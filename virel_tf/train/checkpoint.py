@@ -9,7 +9,6 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import hashlib
 import io
 import json
@@ -17,7 +16,6 @@ import os
 import re
 import shutil
 import sys
-import tempfile
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -27,10 +25,10 @@ from urllib.parse import quote
 import numpy as np
 
 from virel_tf.errors import RunError
+from virel_tf.files import TEMPORARY, sync_folder, write_through
 
 FORMAT = 1
 KEPT = 2  # whole checkpoints left after a save
-TEMPORARY = ".tmp-"
 
 
 class Segment(NamedTuple):
@@ -140,14 +138,14 @@ class CheckpointStore:
         """Gives a checkpoint its name. All that takes up space has been written by now."""
         for rows in temporary.glob("rows-*.npz"):
             os.replace(rows, self._replay / rows.name)
-        _sync_folder(self._replay)
-        _sync_folder(temporary)
+        sync_folder(self._replay)
+        sync_folder(temporary)
         if target.exists():  # one folder cannot be renamed over another
             replaced = self.folder / f"replaced-{target.name}"
             _remove_folder(replaced)
             os.rename(target, replaced)
         os.rename(temporary, target)
-        _sync_folder(self.folder)
+        sync_folder(self.folder)
 
     def _clean_up(self) -> None:
         """Removes all but the newest whole checkpoints, the rows none of them needs, and leftover temporaries."""
@@ -181,30 +179,6 @@ class CheckpointStore:
         self._warn(f"warning: checkpoint {path} is damaged ({damage}); {outcome}")
 
 
-def atomic_write(path: Path, data: bytes) -> None:
-    """Makes the file hold `data`; where that fails (RunError) or is cut short, the file stays as it was."""
-    temporary = path.with_name(TEMPORARY + path.name)
-    try:
-        _write(temporary, data)
-        os.replace(temporary, path)
-        _sync_folder(path.parent)
-    except OSError as error:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
-        raise RunError(f"cannot write {path}: {error.strerror}") from error
-
-
-def ensure_writable(folder: Path) -> None:
-    """Makes the folder and tries to write in it; RunError where that fails."""
-    try:
-        if not folder.exists():  # else a file in the way would be told as "File exists"
-            folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder) as probe:
-            probe.write(bytes(4096))
-    except OSError as error:
-        raise RunError(f"cannot write to {folder}: {error.strerror}") from error
-
-
 class _Damaged(Exception):
     """A checkpoint is not what was saved; the message says in which part."""
 
@@ -224,23 +198,8 @@ def _remove_folder(path: Path) -> None:
 
 def _write(path: Path, data: bytes) -> dict[str, Any]:
     """Writes a file through to the disk; returns what the manifest says of it."""
-    with open(path, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
+    write_through(path, data)
     return {"file": path.name, "size": len(data), "sha256": hashlib.sha256(data).hexdigest()}
-
-
-def _sync_folder(folder: Path) -> None:
-    """Makes the names in a folder last, where the file system can."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    except OSError as error:
-        if error.errno not in (errno.EINVAL, errno.ENOTSUP):
-            raise
-    finally:
-        os.close(descriptor)
 
 
 def _read(path: Path, entry: dict | None = None) -> bytes:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from virel_tf.train.checkpoint import atomic_write
+from virel_tf.files import atomic_write
 
 BLUE, ORANGE, GREEN, GREY = "#2563a8", "#d9730d", "#3a8f5c", "#555555"
 Row = dict[str, Any]

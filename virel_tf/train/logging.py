@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from virel_tf.errors import RunError
-from virel_tf.train.checkpoint import atomic_write, ensure_writable
+from virel_tf.files import atomic_write, ensure_writable
 
 Row = dict[str, Any]
 

@@ -16,11 +16,12 @@ from virel_tf.config import Config, differences, read_config
 from virel_tf.envs.make import make_env
 from virel_tf.errors import BadNumber, ConfigError, RunError
 from virel_tf.evaluate.rollout import Evaluation, evaluate_policy
+from virel_tf.files import atomic_write, ensure_writable
 from virel_tf.networks.actor import Actor
-from virel_tf.train.checkpoint import CheckpointStore, atomic_write, ensure_writable
+from virel_tf.networks.policy_file import save_policy
+from virel_tf.train.checkpoint import CheckpointStore
 from virel_tf.train.curve import draw_learning_curve
 from virel_tf.train.logging import MetricsLog
-from virel_tf.train.policy_file import save_policy
 from virel_tf.train.progress import Progress
 from virel_tf.train.run import Iteration, Run
 from virel_tf.train.triggers import StopRequest, crossed

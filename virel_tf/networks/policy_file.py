@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from virel_tf.errors import BadNumber, RunError
+from virel_tf.files import atomic_write, ensure_writable
 from virel_tf.networks.policies import Policy
-from virel_tf.train.checkpoint import atomic_write, ensure_writable
 
 
 def save_policy(path: Path, policy: Policy, step: int) -> None:
