@@ -8,7 +8,7 @@ import json
 import pytest
 
 from virel_tf.cli import parse_config, read_flags
-from virel_tf.config import Config, allowed, differences, preset_files, presets_folder
+from virel_tf.config import Config, allowed, differences, preset_files, presets_folder, read_config
 from virel_tf.errors import ConfigError
 
 FIELDS = {field.name: field for field in dataclasses.fields(Config)}
@@ -90,12 +90,24 @@ def test_the_defaults_are_the_table_for_all_other_environments(env):
 
 
 def test_preset_none_is_the_defaults():
-    assert preset_files("none", "Humanoid-v4") == []
+    assert preset_files("none", "Humanoid-v4", "beta") == []
     assert parse_config(["--env=Humanoid-v4", "--preset=none"]) == Config(env="Humanoid-v4", preset="none")
 
 
 def test_rows_for_all_come_before_the_environment_s_own():
-    assert [path.name for path in preset_files("paper", "Hopper-v4")] == ["all.flags", "Hopper.flags"]
+    assert [path.name for path in preset_files("paper", "Hopper-v4", "beta")] == ["all.flags", "Hopper.flags"]
+
+
+def test_a_preset_may_have_rows_for_a_variant():
+    learned, other = (parse_config([f"--variant={name}", "--preset=haarnoja2018b"]) for name in ("sac", "beta"))
+    assert (learned.temperature, other.temperature) == ("learned", "variant")
+    assert learned.hidden == other.hidden == 256
+
+
+def test_settings_of_another_version_are_named(tmp_path):
+    (tmp_path / "config.json").write_text('{"seed": 1, "lambda_from_rewards": false}')
+    with pytest.raises(ConfigError, match="settings this one does not have: lambda_from_rewards"):
+        read_config(tmp_path)
 
 
 @pytest.mark.parametrize("path", PRESET_FILES, ids=lambda path: f"{path.parent.name}/{path.name}")

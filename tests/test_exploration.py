@@ -9,7 +9,7 @@ from virel_tf.train.exploration import OrnsteinUhlenbeck, PolicyDraws
 
 
 class StillActor:
-    """Acts 0.9 on average, with a deviation of 1 before nothing."""
+    """Always 0.9 on average, and what the noise says when it samples."""
 
     def mean_action(self, observation):
         return np.full([len(observation), 2], 0.9, np.float32)

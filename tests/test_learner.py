@@ -21,14 +21,14 @@ TD = TARGET - Q  # 0.094
 LOC = math.atanh(0.5)
 
 
-def make_learner(terminated=0.0, **settings) -> Learner:
+def make_learner(terminated=0.0, recipe=None, **settings) -> Learner:
     config = Config(**{**dict(hidden=1, layers=1, batch_size=1, replay_size=10, steps_per_iteration=1,
                               epsilon_samples=1), **settings})
     replay = ReplayRing(10, 1, 1, 1)
     replay.append(Rows(np.array([0]), np.array([[2.0]], np.float32), np.array([[0.5]], np.float32),
                        np.array([1.0], np.float32), np.array([terminated], np.float32), np.array([True])),
                   np.array([[3.0]], np.float32))
-    learner = Learner(config, config.recipe, replay, 1, 1)
+    learner = Learner(config, recipe or config.recipe, replay, 1, 1)
     critics = learner.critics
     for model, values in (
             *((q, ([[1.0]], [0.0], [[2.0]], [[0.5]], [0.0])) for q in critics.qs),  # observation, bias, action, output
@@ -170,6 +170,12 @@ def test_relative_lambda_holds_the_temperature_at_alpha():
     assert metrics["temperature"] == pytest.approx(0.35)
 
 
+@pytest.mark.parametrize("flags", [dict(), dict(epsilon_warmup="one"), dict(epsilon_estimator="buffer")])
+def test_relative_lambda_starts_at_alpha(flags):
+    learner = make_learner(variant="beta", lambda_rule="relative", alpha=0.7, **flags)
+    assert update(learner)["temperature"] == pytest.approx(0.7)
+
+
 @pytest.mark.parametrize("flags, start", [
     (dict(variant="sac", temperature="learned", alpha=0.5), 0.5), (dict(variant="beta", lambda_rule="entropy"), 4e-3)])
 def test_a_learned_factor_moves_against_the_distance_to_the_target_entropy(flags, start):
@@ -188,7 +194,7 @@ def test_two_hard_critics_enter_epsilon_each_or_by_their_minimum():
         assert float(learner.temperature.residual.mean) == pytest.approx(expected, rel=1e-4)
 
 
-def test_n_step_target_and_its_residual_by_hand():
+def test_n_step_target_by_hand_and_epsilon_of_the_one_step_operator():
     learner = make_learner(variant="virel", n_step=2)
     # A second step from s' = 3 with reward 4 to s'' = 5; the first transition spans both.
     learner.replay.append(Rows(np.array([0]), np.array([[3.0]], np.float32), np.array([[0.5]], np.float32),
@@ -197,7 +203,8 @@ def test_n_step_target_and_its_residual_by_hand():
     first = learner.replay.bounds()[0], tf.constant([1])  # draw the older one alone
     learner.update(*first, tf.constant(0), tf.constant(1), tf.constant(1.0))
     target = 1 + 0.99 * 4 + 0.99**2 * 0.2 * 5
-    assert float(learner.temperature.residual.mean) == pytest.approx((target - Q) ** 2, rel=1e-4)
+    assert gradients(learner.q_optimiser)[-1] == pytest.approx(Q - target, rel=1e-4)
+    assert float(learner.temperature.residual.mean) == pytest.approx(TD**2, rel=1e-4)  # of the one-step operator
 
 
 def test_score_function_gradient_by_hand():

@@ -95,8 +95,8 @@ def test_every_variant_learns_to_echo(variant):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("variant", RECIPES)
-def test_every_variant_goes_on_after_a_stop_and_is_evaluated(tmp_path, variant):
+@pytest.mark.parametrize("variant", ["virel2", "sac", "ddpg", "mpo"])  # those with a state that virel has not
+def test_a_variant_goes_on_after_a_stop_and_is_evaluated(tmp_path, variant):
     flags = ["--env=InvertedPendulum-v4", f"--variant={variant}", "--hidden=32", "--batch_size=32",
              "--random_steps=200", "--eval_every=300", "--eval_steps=100", "--replay_size=1000", "--threads=1"]
     virel(*flags, "--total_steps=900", f"--run_dir={tmp_path / 'whole'}")

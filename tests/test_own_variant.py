@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
+from test_learner import gradients, make_learner, update
 
 from virel_tf import RECIPES, Config, Recipe, fit, register
 from virel_tf.errors import ConfigError
 from virel_tf.evaluate.command import evaluate_run
+from virel_tf.objective.e_step import EStep, score_function_loss
 
 
 def half_soft(q, log_prob, temperature):
@@ -32,9 +35,33 @@ def test_own_recipe_trains_resumes_and_is_evaluated(tmp_path, own_variant):
     assert len(evaluate_run(str(folder), "best", episodes=3, seed=1)["returns"]) == 3
 
 
-def test_a_taken_name_and_a_wrong_part_are_refused(own_variant):
-    with pytest.raises(ConfigError, match="'half_soft' is taken"):
-        register("half_soft", Recipe())
+def test_a_run_is_not_continued_with_other_parts_under_its_name(tmp_path, own_variant):
+    config = dict(env="virel_tf/Echo-v0", variant=own_variant, hidden=16, batch_size=32, random_steps=100,
+                  replay_size=1000, run_dir=str(tmp_path))
+    fit(Config(**config, total_steps=200))
+    register(own_variant, Recipe(critics=(half_soft, "hard"), e_step="score"))
+    with pytest.raises(ConfigError, match="e_step: reparametrised -> score; temperature: learned -> constant"):
+        fit(Config(**config, total_steps=400))
+
+
+def test_own_e_step_may_hold_the_action_and_have_a_baseline():
+    own = Recipe(e_step=EStep(score_function_loss, holds_action=True, has_baseline=True))
+    learners = [make_learner(variant="virel", e_step="score"), make_learner(variant="virel", recipe=own)]
+    for learner in learners:
+        learner.policy.output_layer.bias.assign([0.5, -1.0])
+        update(learner)
+    ours, theirs = (gradients(learner.policy_optimiser) for learner in learners)
+    for one, other in zip(ours, theirs, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_a_shipped_name_and_a_wrong_part_are_refused():
+    with pytest.raises(ConfigError, match="'virel' is not allowed; it ships"):
+        register("virel", Recipe(critics=("soft",)))
+    with pytest.raises(ConfigError, match="e_step='reparametrized' is not allowed; it must be one of reparametrised"):
+        Recipe(e_step="reparametrized")
+    with pytest.raises(ConfigError, match="policy='deterministic' has no density"):
+        Recipe(policy="deterministic", prior="old_policy", exploration="ornstein_uhlenbeck")
     with pytest.raises(ConfigError, match="policy='gausian' is not allowed; it must be one of gaussian, deterministic"):
         Recipe(policy="gausian")
     with pytest.raises(ConfigError, match="critics='hard'"):

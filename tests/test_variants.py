@@ -13,12 +13,18 @@ import pytest
 import tensorflow as tf
 from test_learner import LOC, TARGET, TD, Q, gradients, know_epsilon, make_learner, update
 
+from virel_tf.algorithms.learner import ACTION, NEXT_ACTION, stream_seed
+from virel_tf.algorithms.recipe import NAMES
 from virel_tf.algorithms.registry import RECIPES
+from virel_tf.algorithms.temperature import TEMPERATURES
 from virel_tf.config import Config
 from virel_tf.errors import ConfigError
-from virel_tf.networks.policies import log_prob_of, squashed_gaussian
-from virel_tf.objective.e_step import EStepInputs, deterministic_loss, reparametrised_loss
+from virel_tf.networks.policies import log_prob_of, sample, squashed_gaussian
+from virel_tf.objective.e_step import E_STEPS, EStepInputs, deterministic_loss, reparametrised_loss
+from virel_tf.objective.m_step import M_STEPS
 from virel_tf.objective.mpo import elbo, exact_e_step
+from virel_tf.objective.targets import VALUES
+from virel_tf.train.exploration import EXPLORATIONS
 
 V, SLOW_Q = 0.6, 0.4 * (3 + 2 * 0.5)  # V(s) and Q-bar(s', 0.5) = 1.6
 
@@ -51,9 +57,10 @@ def test_sac_by_hand():
     learner = make_learner(variant="sac", alpha=0.1, policy_regulariser=0.0)
     learner.critics.slow[1].output_layer.kernel.assign([[0.3]])  # the minimum at s' is this one's 1.2
     metrics = update(learner)
-    # log pi at s' is that at s up to the noise, which the deviation of exp(-20) hides: both are about 20.
-    drawn = gradient_of_q(learner) - (Q - 1 - 0.99 * 1.2)  # 0.99 * 0.1 * log pi(a'|s')
-    assert drawn / 0.099 == pytest.approx(log_prob_drawn(metrics), abs=4.0)
+    noise = draw_noise(NEXT_ACTION)
+    log_prob = 20 - noise**2 / 2 - math.log(2 * math.pi) / 2 - math.log(1 - 0.25)  # at s', where the action is 0.5 too
+    assert metrics["q_loss"] == pytest.approx(0.5 * (Q - 1 - 0.99 * (1.2 - 0.1 * log_prob)) ** 2, rel=1e-4)
+    assert gradient_of_q(learner) == pytest.approx(Q - 1 - 0.99 * (1.2 - 0.1 * log_prob), rel=1e-4)
     assert gradient_of_q(learner, 1) == gradient_of_q(learner, 0)
     to_loc, _ = gradients(learner.policy_optimiser)[3]
     assert to_loc == pytest.approx(0.1 * 1.0 - 0.75, rel=1e-4)
@@ -119,7 +126,7 @@ def test_virel2_bootstraps_each_critic_on_its_own_value():
 def test_virel2_scales_the_soft_rewards_by_what_was_seen():
     learner = make_learner(variant="virel2", alpha=0.01)
     metrics = update(learner)
-    bonus = -0.01 * log_prob_drawn(metrics)
+    bonus = -0.01 * log_prob_drawn(metrics) * 0.99  # that of s'
     assert float(learner.critics.soft_reward_scale()) == pytest.approx(1 - bonus / 1.0, rel=1e-4)
 
 
@@ -132,7 +139,7 @@ def test_mpo_by_hand():
     assert metrics["temperature"] == 0.5  # epsilon itself
     to_loc, to_log_scale = gradients(learner.policy_optimiser)[3]
     # d/d(loc, log_scale) of KL(N(loc, scale) || N(0, 1)) by the same draw: the tanh is in both densities and drops out.
-    pre_tanh_noise = draw_noise(learner, -3.0)
+    pre_tanh_noise = draw_noise(ACTION)
     scale = math.exp(-3.0)
     x = LOC + scale * pre_tanh_noise
     d_q = 0.5 * 2 * (1 - math.tanh(x) ** 2)
@@ -141,11 +148,10 @@ def test_mpo_by_hand():
     assert to_log_scale == pytest.approx(0.5 * (x * dx - 1) - d_q * dx, rel=1e-3)
 
 
-def draw_noise(learner, log_scale: float) -> float:
-    from virel_tf.algorithms.learner import ACTION, stream_seed
-    distribution = squashed_gaussian(tf.constant([[LOC]]), tf.constant([[log_scale]]))
-    action = float(distribution.sample(seed=stream_seed(1, ACTION, tf.constant(0)))[0, 0])
-    return (math.atanh(action) - LOC) / math.exp(log_scale)
+def draw_noise(stream: int) -> float:
+    """The standard normal number behind the first update's action."""
+    gaussian = squashed_gaussian(tf.zeros([1, 1]), tf.zeros([1, 1])).distribution
+    return float(gaussian.sample(seed=stream_seed(1, stream, tf.constant(0)))[0, 0])
 
 
 def test_mpo_remembers_the_policy_of_the_last_period():
@@ -183,12 +189,24 @@ def test_the_exact_e_step_maximises_the_elbo_of_mpo():
     assert float(best) == pytest.approx(float(normaliser), rel=1e-9)
 
 
-def test_mpos_prior_is_the_density_of_the_policy_it_was():
-    learner = make_learner(variant="mpo")
-    learner.old_policy.output_layer.bias.assign([0.2, -0.5])
-    observation, action = tf.constant([[2.0]]), tf.constant([[0.4]])
-    expected = squashed_gaussian(tf.constant([[0.2]]), tf.constant([[-0.5]])).log_prob(action)
-    np.testing.assert_allclose(log_prob_of(learner.old_policy, observation, action), expected, rtol=1e-5)
+@pytest.mark.parametrize("loc", [0.0, 5.0, 12.0])
+def test_mpo_has_no_divergence_from_itself_however_saturated(loc):
+    policy = make_learner(variant="mpo").policy
+    policy.output_layer.bias.assign([loc, -1.0])
+    observation = tf.constant([[2.0]])
+    with tf.GradientTape() as tape:
+        drawn = sample(policy, observation, tf.constant([1, 2]))
+        divergence = drawn.log_prob - tf.stop_gradient(log_prob_of(policy, observation, drawn.before_tanh))
+    assert float(divergence[0]) == pytest.approx(0.0, abs=1e-5)
+    assert np.isfinite(tape.gradient(divergence, policy.output_layer.bias.value).numpy()).all()
+
+
+def test_densities_of_moderate_actions_are_tfps():
+    policy = make_learner(variant="mpo").policy
+    policy.output_layer.bias.assign([0.2, -0.5])
+    drawn = sample(policy, tf.constant([[2.0]]), tf.constant([1, 2]))
+    expected = squashed_gaussian(tf.constant([[0.2]]), tf.constant([[-0.5]])).log_prob(drawn.action)
+    np.testing.assert_allclose(drawn.log_prob, expected, rtol=1e-4)
 
 
 def test_dpg_is_the_limit_of_the_reparametrised_e_step():
@@ -212,14 +230,24 @@ def test_dpg_is_the_limit_of_the_reparametrised_e_step():
     assert errors[0] > errors[1] > errors[2] and errors[2] < 1e-5
 
 
-@pytest.mark.parametrize("variant", RECIPES)
-def test_every_variant_learns_from_its_state_as_if_nothing_had_happened(variant):
-    learner = make_learner(variant=variant)
+@pytest.mark.parametrize("settings", [
+    *(dict(variant=name) for name in RECIPES), dict(variant="sac", temperature="learned"),
+    dict(variant="beta", lambda_rule="relative"), dict(variant="beta", lambda_rule="entropy")], ids=str)
+def test_every_variant_learns_from_its_state_as_if_nothing_had_happened(settings):
+    learner = make_learner(**settings)
     update(learner)
     saved = {name: variable.numpy() for name, variable in learner.state().items()}
-    other = make_learner(variant=variant)
+    other = make_learner(**settings)
     other.load_state(saved)
     assert update(learner) == update(other)
+    for name, variable in learner.state().items():
+        np.testing.assert_array_equal(variable.numpy(), other.state()[name].numpy(), err_msg=name)
+
+
+def test_the_names_of_parts_are_those_of_the_functions():
+    for field, table in (("critics", VALUES), ("e_step", E_STEPS), ("temperature", TEMPERATURES), ("m_step", M_STEPS),
+                         ("exploration", EXPLORATIONS)):
+        assert NAMES[field] == tuple(table)
 
 
 @pytest.mark.parametrize("flags, named", [

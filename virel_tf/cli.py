@@ -192,7 +192,7 @@ def parse_options(options: type, argv: list[str]) -> Any:
     fields = {field.name: field.default for field in dataclasses.fields(options)}
     preset = {}
     if "preset" in fields:
-        files = preset_files(given.get("preset", fields["preset"]), given.get("env", fields["env"]))
+        files = preset_files(*(given.get(name, fields[name]) for name in ("preset", "env", "variant")))
         preset = read_flags(options, [f"--flagfile={path}" for path in files])
     return options(**{**fields, **preset, **given})
 

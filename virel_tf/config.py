@@ -49,14 +49,15 @@ class Config:
 
     discount: float = option(0.99, PAPER, "gamma, the discount factor", least=0, most=1)
     tau: float = option(0.005, PAPER, "Polyak rate of the target networks, per update", above=0, most=1)
-    alpha: float = option(1.0, PAPER, "constant temperature; of others, what they start from", least=0)
+    alpha: float = option(1.0, PAPER, "constant temperature; where it is learned, its start; for "
+                           "lambda_rule=relative, its level", least=0)
     reward_scale: float = option(1.0, PAPER, "factor on every reward the learner sees", above=0)
     policy_regulariser: float = option(1e-3, PAPER, "weight of mean(loc^2) + mean(log_scale^2) in the policy loss",
                                        least=0)
     value_learning_rate: float = option(3e-4, PAPER, "Adam step size of Q and V", above=0)
     policy_learning_rate: float = option(3e-4, PAPER, "Adam step size of the policy", above=0)
     batch_size: int = option(128, PAPER, "transitions per update", least=1)
-    n_step: int = option(1, PAPER, "rewards added up before the target bootstraps", least=1)
+    n_step: int = option(1, PAPER, "rewards added up before the target bootstraps", least=1, most=100)
 
     critics: int = option(0, PARTS, "number of Qs, whose minimum is used (0: the variant's)", least=0, most=20)
     e_step: str = option("variant", PARTS, "gradient estimator of the E-step; variant: its own",
@@ -68,7 +69,8 @@ class Config:
     temperature_learning_rate: float = option(3e-4, PARTS, "Adam step size of a learned temperature or lambda", above=0)
     soft_reward_scale: float = option(0.0, PARTS, "virel2: factor on the soft critic's rewards (0: follows rewards and "
                                       "entropy so that both critics' means align)", least=0)
-    prior_period: int = option(100, PARTS, "mpo: updates after which the old policy becomes the present one", least=1)
+    prior_period: int = option(100, PARTS, "mpo: updates after which the old policy is replaced by the present one",
+                               least=1)
     ou_theta: float = option(0.15, PARTS, "ddpg: how fast the Ornstein-Uhlenbeck noise returns to 0, per step", least=0,
                              most=1)
     ou_sigma: float = option(0.2, PARTS, "ddpg: deviation of what is added to that noise, per step", least=0)
@@ -193,9 +195,14 @@ def read_config(folder: Path) -> dict[str, Any]:
     """The settings in a run's config.json."""
     path = folder / "config.json"
     try:
-        return json.loads(path.read_text())
+        saved = json.loads(path.read_text())
     except (OSError, ValueError) as error:
         raise ConfigError(f"--run_dir: {path} cannot be read: {error}") from error
+    unknown = sorted(set(saved) - {field.name for field in dataclasses.fields(Config)})
+    if unknown:
+        raise ConfigError(f"--run_dir: {path} is of another version, with settings this one does not have: "
+                          f"{', '.join(unknown)}")
+    return saved
 
 
 def differences(old: dict[str, Any], new: Config) -> list[str]:
@@ -214,8 +221,8 @@ def presets_folder() -> Path:
     return next(folder for folder in (package / "configs", package.parent / "configs") if folder.is_dir())
 
 
-def preset_files(preset: str, env: str) -> list[Path]:
-    """The flagfiles of a preset for an environment: the rows for all, then the environment's own."""
+def preset_files(preset: str, env: str, variant: str) -> list[Path]:
+    """The flagfiles of a preset: the rows for all, then the environment's own, then the variant's."""
     if preset == "none":
         return []
     names = sorted(path.name for path in presets_folder().iterdir() if path.is_dir() and path.name[0] not in "._")
@@ -223,5 +230,5 @@ def preset_files(preset: str, env: str) -> list[Path]:
         raise ConfigError(f"--preset: {preset!r} is not allowed; it must be one of {', '.join(names + ['none'])}"
                           + did_you_mean(preset, names + ["none"]))
     family = re.sub(r"-v\d+$", "", env.split("/")[-1].split(":")[-1])
-    files = [presets_folder() / preset / name for name in ("all.flags", f"{family}.flags")]
+    files = [presets_folder() / preset / name for name in ("all.flags", f"{family}.flags", f"{variant}.flags")]
     return [path for path in files if path.is_file()]

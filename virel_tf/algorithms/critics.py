@@ -33,8 +33,9 @@ class Critics:
 
     def __init__(self, config: Config, recipe: Recipe, observation_size: int, action_size: int) -> None:
         self.config = config
-        self.kinds: list[Value] = [find_part(kind, VALUES, "critics") for kind in recipe.critics]
+        self.kinds: list[Value] = [find_part(kind, VALUES) for kind in recipe.critics]
         self.distinct = list(dict.fromkeys(self.kinds))
+        self.mixed = hard in self.distinct and soft in self.distinct
         shape = dict(hidden=config.hidden, layers=config.layers, activation=config.activation,
                      layer_norm=config.layer_norm)
 
@@ -90,8 +91,8 @@ class Critics:
                           next_values[self.distinct.index(kind)], batch.discount) for kind in self.kinds]
 
     def soft_reward_scale(self) -> tf.Tensor | float:
-        """virel2's factor on the soft critic's rewards; 1 where all critics are of one kind."""
-        if len(self.distinct) == 1:
+        """virel2's factor on the soft critic's rewards; 1 where there is no hard critic to align with."""
+        if not self.mixed:
             return 1.0
         if self.config.soft_reward_scale:
             return self.config.soft_reward_scale
@@ -100,9 +101,11 @@ class Critics:
 
     def follow_means(self, batch: Transition, sample: Sample, temperature: tf.Tensor) -> None:
         """Takes in what `soft_reward_scale` needs to know of an update."""
-        if len(self.distinct) > 1 and not self.config.soft_reward_scale:
+        if self.mixed and not self.config.soft_reward_scale:
             self.mean_reward.update(tf.reduce_mean(batch.reward))
-            self.mean_bonus.update(-temperature * tf.reduce_mean(sample.log_prob))
+            # The bonus is that of s', where there is one.
+            reached = tf.reduce_mean(batch.discount * (1.0 - batch.terminated))
+            self.mean_bonus.update(-temperature * tf.reduce_mean(sample.log_prob) * reached)
 
     def td_error(self, evidence: Evidence) -> tf.Tensor:
         """T Q - Q [N], what epsilon is made of.

@@ -17,7 +17,7 @@ from virel_tf.config import Config
 from virel_tf.networks.adam import FusedAdam
 from virel_tf.networks.policies import Policy, Sample, log_prob_of, sample
 from virel_tf.networks.target import copy_weights, polyak_update
-from virel_tf.objective.e_step import E_STEPS, EStepInputs, regulariser
+from virel_tf.objective.e_step import E_STEPS, EStep, EStepInputs, regulariser
 from virel_tf.objective.m_step import M_STEPS
 from virel_tf.objective.targets import minimum
 from virel_tf.replay.ring import ReplayRing
@@ -25,7 +25,7 @@ from virel_tf.types import Transition, check_transition
 
 # What an update reports, in this order; docs/metrics.md gives each its equation.
 METRICS = ("q_loss", "v_loss", "policy_loss", "entropy", "epsilon", "running_epsilon", "lambda", "temperature",
-           "q", "v", "q_gap")
+           "q", "v", "q_gap", "soft_reward_scale")
 
 # Streams of random numbers, each keyed by (seed, stream) and then by the count of updates.
 BATCH, ACTION, RESIDUAL, NEXT_ACTION = range(4)
@@ -47,9 +47,10 @@ class Learner:
                  action_size: int) -> None:
         keras.config.set_dtype_policy(config.precision)
         self.config, self.recipe, self.replay = config, recipe, replay
-        self.m_step = find_part(recipe.m_step, M_STEPS, "m_step")
-        self.e_step = find_part(recipe.e_step, E_STEPS, "e_step")
-        self.temperature = find_part(recipe.temperature, TEMPERATURES, "temperature")(config, action_size)
+        self.m_step = find_part(recipe.m_step, M_STEPS)
+        e_step = find_part(recipe.e_step, E_STEPS)
+        self.e_step = e_step if isinstance(e_step, EStep) else EStep(e_step)
+        self.temperature = find_part(recipe.temperature, TEMPERATURES)(config, action_size)
         self.critics = Critics(config, recipe, observation_size, action_size)
 
         def policy(name: str) -> Policy:
@@ -110,11 +111,11 @@ class Learner:
         """One M-step of the critics and one E-step of the policy on one batch (Algorithms 1 and 2)."""
         config, critics = self.config, self.critics
 
-        def draw(size: int, stream: int) -> Transition:
+        def draw(size: int, stream: int, n_step: int = 1) -> Transition:
             seed = stream_seed(config.seed, stream, done)
-            return self._prepare(self.replay.sample(first, count, size, seed, config.n_step, config.discount))
+            return self._prepare(self.replay.sample(first, count, size, seed, n_step, config.discount))
 
-        batch = draw(config.batch_size, BATCH)
+        batch = draw(config.batch_size, BATCH, config.n_step)
         check_transition(batch)
         reading = self.temperature.read(Known(self._fresh_td_error(draw, done), seen, mean_abs_reward))
         temperature = reading.temperature
@@ -126,14 +127,16 @@ class Learner:
             evidence = Evidence(qs, critics.targets(batch, critics.next_values(
                 batch.next_observation, lambda: self._next_sample(batch, done), temperature)))
             q_loss = sum(self.m_step(q, target) for q, target in zip(*evidence, strict=True))
-        td_error = self._td_error(batch, evidence, temperature, done)
+        # epsilon is that of the one-step operator, whatever Q is regressed on: the same draw again, one step long.
+        one_step = draw(config.batch_size, BATCH) if config.n_step > 1 else batch
+        td_error = self._td_error(one_step, evidence, temperature, done)
 
         # E-step: J^pi(theta), on the same Q.
         with watching(self.policy_variables) as policy_tape:
             drawn = sample(self.policy, batch.observation, stream_seed(config.seed, ACTION, done),
-                           held=self.recipe.e_step == "score")
+                           held=self.e_step.holds_action)
             qs_of_policy = critics.of_action(parts, drawn.action)
-            policy_loss = (self.e_step(self._e_step_inputs(batch, drawn, qs_of_policy, temperature))
+            policy_loss = (self.e_step.loss(self._e_step_inputs(batch, drawn, qs_of_policy, temperature))
                            + regulariser(drawn.loc, drawn.log_scale, config.policy_regulariser))
 
         # M-step of V: J^V(phi), on Q at the policy's action. Without a V, its value is Q's.
@@ -150,11 +153,13 @@ class Learner:
             optimiser.apply(gradients)
         self._move_followers(done)
         self.temperature.learn(td_error, drawn.log_prob)
+        soft_reward_scale = tf.identity(critics.soft_reward_scale())
         critics.follow_means(batch, drawn, temperature)
         mean_q = [tf.reduce_mean(q) for q in qs]
         return tf.stack([q_loss / len(qs), v_loss / len(vs), policy_loss, -tf.reduce_mean(drawn.log_prob),
                          reading.epsilon, reading.running_epsilon, reading.lambda_, temperature,
-                         tf.add_n(mean_q) / len(qs), tf.reduce_mean(vs[0]), mean_q[0] - mean_q[-1]])
+                         tf.add_n(mean_q) / len(qs), tf.reduce_mean(vs[0]), mean_q[0] - mean_q[-1],
+                         soft_reward_scale])
 
     def _prepare(self, batch: Transition) -> Transition:
         """Scales the rewards and, where asked for, the observations."""
@@ -172,16 +177,17 @@ class Learner:
     def _e_step_inputs(self, batch: Transition, drawn: Sample, qs: list[tf.Tensor],
                        temperature: tf.Tensor) -> EStepInputs:
         zeros = tf.zeros_like(drawn.log_prob)
-        has_baseline = self.critics.vs and self.recipe.e_step == "score"
+        has_baseline = self.critics.vs and self.e_step.has_baseline
         baseline = self.critics.slow[0](batch.observation) if has_baseline else zeros
-        log_prior = log_prob_of(self.old_policy, batch.observation, drawn.action) if self.old_policy else zeros
+        log_prior = log_prob_of(self.old_policy, batch.observation, drawn.before_tanh) if self.old_policy else zeros
         return EStepInputs(minimum(qs), drawn.log_prob, log_prior, baseline, temperature)
 
     def _td_error(self, batch: Transition, evidence: Evidence, temperature: tf.Tensor, done: tf.Tensor) -> tf.Tensor:
-        """T Q - Q with the V that --epsilon_value asks for."""
-        if self.config.epsilon_value == "online":
+        """T Q - Q with the one-step T, and with the V that --epsilon_value asks for."""
+        online = self.config.epsilon_value == "online"
+        if online or self.config.n_step > 1:
             evidence = evidence._replace(targets=self.critics.targets(batch, self.critics.next_values(
-                batch.next_observation, lambda: self._next_sample(batch, done), temperature, online=True)))
+                batch.next_observation, lambda: self._next_sample(batch, done), temperature, online)))
         return self.critics.td_error(evidence)
 
     def _fresh_td_error(self, draw: Callable[[int, int], Transition],

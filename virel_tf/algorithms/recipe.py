@@ -8,7 +8,7 @@ A part is the name of one that ships with the package, or a function of the user
 | bootstrap | v: a learned V-bar(s'); q: Q-bar at the policy's next action; target_q: at the target policy's | |
 | policy | gaussian: a tanh-squashed Gaussian; deterministic | |
 | prior | uniform: the KL to it is minus the entropy; old_policy: the policy of some updates ago | |
-| e_step | reparametrised, score, deterministic (`objective/e_step.py`) | (EStepInputs) -> loss |
+| e_step | reparametrised, score, deterministic (`objective/e_step.py`) | (EStepInputs) -> loss, or an `EStep` |
 | temperature | zero, constant, learned, ... (`algorithms/temperature.py`) | (config, action_size) -> Temperature |
 | exploration | sample: an action of the policy; ornstein_uhlenbeck: its mean and correlated noise | |
 | m_step | squared_error (`objective/m_step.py`) | (prediction, target) -> loss |
@@ -30,13 +30,18 @@ if TYPE_CHECKING:
 
 Part = str | Callable[..., Any]
 
-# What a field that takes no function may say; the others are looked up where they are used.
+# The parts that ship, by field. Those that are functions live in the modules named above, under the same names.
 NAMES = {
+    "critics": ("hard", "soft"),
+    "e_step": ("reparametrised", "score", "deterministic"),
+    "temperature": ("zero", "constant", "learned", "residual", "scaled_residual"),
+    "m_step": ("squared_error",),
     "bootstrap": ("v", "q", "target_q"),
     "policy": ("gaussian", "deterministic"),
     "prior": ("uniform", "old_policy"),
     "exploration": ("sample", "ornstein_uhlenbeck"),
 }
+TAKES_FUNCTIONS = ("critics", "e_step", "temperature", "m_step")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,31 +62,37 @@ class Recipe:
         if not self.critics or isinstance(self.critics, str):
             raise ConfigError(f"recipe: critics={self.critics!r} is not allowed; it must be a tuple such as ('hard',)")
         for field, names in NAMES.items():
-            if getattr(self, field) not in names:
-                raise ConfigError(f"recipe: {field}={getattr(self, field)!r} is not allowed; it must be one of "
-                                  f"{', '.join(names)}")
+            value = getattr(self, field)
+            for part in value if field == "critics" else (value,):
+                if part not in names and not (field in TAKES_FUNCTIONS and callable(getattr(part, "loss", part))):
+                    raise ConfigError(f"recipe: {field}={part!r} is not allowed; it must be one of {', '.join(names)}"
+                                      + (", or a function" if field in TAKES_FUNCTIONS else ""))
+        if self.policy == "deterministic" and (self.prior, self.exploration) != ("uniform", "ornstein_uhlenbeck"):
+            raise ConfigError("recipe: policy='deterministic' has no density and draws nothing; it must go with "
+                              "prior='uniform' and exploration='ornstein_uhlenbeck'")
+
+    def parts(self) -> dict[str, str]:
+        """Every choice by the name of its field, to tell two recipes apart."""
+        return {field.name: ", ".join(part_name(kind) for kind in self.critics) if field.name == "critics"
+                else part_name(getattr(self, field.name))
+                for field in dataclasses.fields(self) if field.name != "about"}
 
     def row(self) -> dict[str, str]:
         """The choices in words, by column."""
-        critics = ", ".join(part_name(kind) for kind in self.critics)
+        parts = self.parts()
         bootstrap = {"v": "V(s')", "q": "Q(s', a')", "target_q": "Q(s', slow a')"}[self.bootstrap]
-        return {"critics": critics, "bootstrap": bootstrap, "policy": self.policy, "prior": self.prior,
-                "E-step": part_name(self.e_step), "temperature": part_name(self.temperature),
-                "exploration": self.exploration}
+        return {"critics": parts["critics"], "bootstrap": bootstrap, "policy": self.policy, "prior": self.prior,
+                "E-step": parts["e_step"], "temperature": parts["temperature"], "exploration": self.exploration}
 
 
 def part_name(part: Part) -> str:
     """How a part is called."""
-    return part if isinstance(part, str) else part.__name__
+    return part if isinstance(part, str) else getattr(part, "__name__", repr(part))
 
 
-def find_part(part: Part, table: dict[str, Callable[..., Any]], field: str) -> Callable[..., Any]:
-    """The function that a part stands for."""
-    if not isinstance(part, str):
-        return part
-    if part not in table:
-        raise ConfigError(f"recipe: {field}={part!r} is not allowed; it must be one of {', '.join(table)}")
-    return table[part]
+def find_part(part: Part, table: dict[str, Any]) -> Any:
+    """What a part stands for: that of the table under its name, or the user's own."""
+    return table[part] if isinstance(part, str) else part
 
 
 def adjusted(recipe: Recipe, config: Config) -> Recipe:

@@ -20,10 +20,16 @@ RECIPES: dict[str, Recipe] = {
 }
 
 
+SHIPPED = frozenset(RECIPES)
+
+
 def register(name: str, recipe: Recipe) -> None:
-    """Makes a recipe of your own known as --variant=NAME, to `Config` and everything that takes one."""
-    if name in RECIPES and RECIPES[name] != recipe:
-        raise ConfigError(f"register: {name!r} is taken by another recipe")
+    """Makes a recipe of your own known by a name, to `Config(variant=NAME)` and everything that takes a `Config`.
+
+    Registering a name of yours again replaces its recipe; the names that ship with the package stay as they are.
+    """
+    if name in SHIPPED:
+        raise ConfigError(f"register: {name!r} is not allowed; it ships with the package")
     RECIPES[name] = recipe
 
 

@@ -61,6 +61,9 @@ class Factor(Protocol):
     def learn(self, residual: tf.Tensor, log_prob: tf.Tensor) -> None:
         """Takes in an update's residual error [] and log pi [B]."""
 
+    def ready(self) -> tf.Tensor | bool:
+        """Whether it has learned enough to be used; until then the temperature is alpha."""
+
 
 class Temperature:
     """factor, or factor * epsilon-hat; before N_epsilon transitions were seen, what --epsilon_warmup says."""
@@ -84,6 +87,7 @@ class Temperature:
         temperature = factor * epsilon
         if config.epsilon_warmup == "alpha":
             temperature = tf.where(warm, temperature, config.alpha)
+        temperature = tf.where(self.factor.ready(), temperature, config.alpha)
         return Reading(temperature, epsilon, running_epsilon, factor)
 
     def learn(self, td_error: tf.Tensor, log_prob: tf.Tensor) -> None:
@@ -127,6 +131,10 @@ class Constant:
         """See `Factor`."""
         del residual, log_prob
 
+    def ready(self) -> bool:
+        """See `Factor`."""
+        return True
+
 
 class FromRewards(Constant):
     """(1 - gamma) / r_avg: the lambda that the paper derives."""
@@ -155,6 +163,10 @@ class RelativeToHistory:
         """See `Factor`."""
         self.history.update(residual)
 
+    def ready(self) -> tf.Tensor:
+        """See `Factor`."""
+        return self.history.weight > 0
+
 
 class TunedToEntropy:
     """exp(x), with x descending -x E[log pi + target entropy]: it grows while the entropy is below its target."""
@@ -172,6 +184,10 @@ class TunedToEntropy:
     def learn(self, residual: tf.Tensor, log_prob: tf.Tensor) -> None:
         """See `Factor`."""
         self.optimiser.apply([-(tf.reduce_mean(log_prob) + self.target)])
+
+    def ready(self) -> bool:
+        """See `Factor`."""
+        return True
 
 
 def scaled_residual(config: Config, action_size: int) -> Temperature:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from virel_tf import runtime
+from virel_tf.algorithms.registry import RECIPES
 from virel_tf.config import Config, read_config
 from virel_tf.envs.make import make_env
 from virel_tf.errors import ConfigError
@@ -23,7 +24,11 @@ def evaluate_run(run_dir: str, policy: str, episodes: int, seed: int) -> dict[st
     if not path.is_file():
         raise ConfigError(f"--run_dir: {run_dir} holds no {policy} policy yet ({path.name} comes with the first "
                           f"{'evaluation' if policy == 'best' else 'checkpoint'})")
-    config = Config(**read_config(folder))
+    saved = read_config(folder)
+    if saved["variant"] not in RECIPES:
+        raise ConfigError(f"--run_dir: {run_dir} is a run of {saved['variant']!r}, which does not ship with the "
+                          "package; call virel_tf.register, as its training did, and evaluate_run from Python")
+    config = Config(**saved)
     runtime.configure(config.threads)
     env = make_env(config.env, fallback_length=config.path_length)
     network = Policy(env.observation_size, env.action_size, config.hidden, config.layers, 0, config.activation,

@@ -54,6 +54,7 @@ class Sample(NamedTuple):
     """Actions of a policy and their densities."""
 
     action: tf.Tensor  # [B, A]
+    before_tanh: tf.Tensor  # [B, A]
     log_prob: tf.Tensor  # [B]; 0 for a deterministic policy, which has no density
     loc: tf.Tensor  # [B, A]
     log_scale: tf.Tensor | None  # [B, A]
@@ -63,20 +64,20 @@ def sample(policy: Policy, observation: tf.Tensor, seed: tf.Tensor, held: bool =
     """a ~ pi_theta(.|s) and log pi_theta(a|s); where `held`, no gradient flows through the action."""
     loc, log_scale = policy(observation)
     if log_scale is None:
-        return Sample(tf.tanh(loc), tf.zeros_like(loc[:, 0]), loc, None)
+        return Sample(tf.tanh(loc), loc, tf.zeros_like(loc[:, 0]), loc, None)
     distribution = squashed_gaussian(loc, log_scale)
-    action, log_prob = distribution.experimental_sample_and_log_prob(seed=seed)
+    before_tanh = distribution.distribution.sample(seed=seed)
     if held:
-        action = tf.stop_gradient(action)
-        log_prob = distribution.log_prob(inside(action))
-    return Sample(action, log_prob, loc, log_scale)
+        before_tanh = tf.stop_gradient(before_tanh)
+    return Sample(tf.tanh(before_tanh), before_tanh, log_density(distribution, before_tanh), loc, log_scale)
 
 
-def log_prob_of(policy: Policy, observation: tf.Tensor, action: tf.Tensor) -> tf.Tensor:
-    """log pi(a|s) [B] of another policy's action."""
-    return squashed_gaussian(*policy(observation)).log_prob(inside(action))
+def log_prob_of(policy: Policy, observation: tf.Tensor, before_tanh: tf.Tensor) -> tf.Tensor:
+    """log pi(a|s) [B] of an action that another policy drew."""
+    return log_density(squashed_gaussian(*policy(observation)), before_tanh)
 
 
-def inside(action: tf.Tensor) -> tf.Tensor:
-    """An action away from +-1, where in float32 no tanh leads back."""
-    return tf.clip_by_value(action, -1 + 1e-6, 1 - 1e-6)
+def log_density(distribution: tfp.distributions.Distribution, before_tanh: tf.Tensor) -> tf.Tensor:
+    """log pi(tanh(x)) from x [B, A] -> [B]. From tanh(x) itself, near +-1, float32 could not find the way back to x."""
+    squashing = distribution.bijector.forward_log_det_jacobian(before_tanh, event_ndims=1)
+    return distribution.distribution.log_prob(before_tanh) - squashing

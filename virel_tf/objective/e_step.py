@@ -33,7 +33,7 @@ class EStepInputs(NamedTuple):
     q: tf.Tensor  # Q(s, a) [B], the minimum over the critics
     log_prob: tf.Tensor  # log pi_theta(a|s) [B]
     log_prior: tf.Tensor  # log prior(a|s) [B], up to a constant
-    value: tf.Tensor  # the baseline V(s) [B], 0 where no V is learned
+    value: tf.Tensor  # the baseline V(s) [B]; 0 for an E-step without one, and where no V is learned
     temperature: tf.Tensor  # []
 
 
@@ -60,8 +60,16 @@ def regulariser(loc: tf.Tensor, log_scale: tf.Tensor | None, weight: float) -> t
     return weight * (tf.reduce_mean(tf.square(loc)) + spread)
 
 
-E_STEPS: dict[str, Callable[[EStepInputs], tf.Tensor]] = {
-    "reparametrised": reparametrised_loss,
-    "score": score_function_loss,
-    "deterministic": deterministic_loss,
+class EStep(NamedTuple):
+    """A policy loss and what it needs to be an estimator of the gradient."""
+
+    loss: Callable[[EStepInputs], tf.Tensor]
+    holds_action: bool = False  # no gradient flows through the action
+    has_baseline: bool = False
+
+
+E_STEPS: dict[str, EStep] = {
+    "reparametrised": EStep(reparametrised_loss),
+    "score": EStep(score_function_loss, holds_action=True, has_baseline=True),
+    "deterministic": EStep(deterministic_loss),
 }

@@ -27,7 +27,7 @@ import numpy as np
 from virel_tf.errors import RunError
 from virel_tf.files import TEMPORARY, sync_folder, write_through
 
-FORMAT = 1
+FORMAT = 2
 KEPT = 2  # whole checkpoints left after a save
 
 

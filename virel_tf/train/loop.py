@@ -51,6 +51,15 @@ def refuse_other_run(config: Config, folder: Path) -> None:
                           "give those again, or another --run_dir")
 
 
+def refuse_other_recipe(config: Config, folder: Path, saved: dict[str, str]) -> None:
+    """ConfigError where a checkpoint is of a recipe that had the same name and other parts."""
+    changes = [f"{field}: {saved.get(field)} -> {part}" for field, part in config.recipe.parts().items()
+               if saved.get(field) != part]
+    if changes:
+        raise ConfigError(f"--run_dir: {folder} holds a run of {config.variant} made of other parts "
+                          f"({'; '.join(changes)}); give another --run_dir")
+
+
 @contextmanager
 def only_writer(folder: Path) -> Iterator[None]:
     """Holds the folder's lock, so that two processes never write one run."""
@@ -73,7 +82,6 @@ class Training:
         self.run = Run(config)
         self.eval_env = make_env(config.env, fallback_length=config.path_length)
         self.actor = Actor(self.run.learner.policy)
-        atomic_write(folder / "config.json", config.to_json().encode())
         self.store = CheckpointStore(folder / "checkpoints")
         self.window = Window()
         self.best = -np.inf
@@ -81,10 +89,12 @@ class Training:
         rows = 0
         checkpoint = self.store.load_newest()
         if checkpoint:
+            refuse_other_recipe(config, folder, checkpoint.info.get("recipe", {}))
             self.run.restore(checkpoint)
             self.window.load_state(checkpoint.arrays)
             rows, self.best = checkpoint.info["metrics_rows"], checkpoint.info["best"]
             self.seconds_before = checkpoint.info["seconds"]
+        atomic_write(folder / "config.json", config.to_json().encode())
         self.log = MetricsLog(folder, rows)
         self.started = time.monotonic()
         self.start_step = self.run.step
@@ -142,7 +152,7 @@ class Training:
         """A checkpoint, the last policy and the learning curve."""
         seconds = self.seconds_before + time.monotonic() - self.started
         self.run.save(self.store, self.window.state(), dict(
-            metrics_rows=len(self.log.rows), best=float(self.best), seconds=seconds))
+            metrics_rows=len(self.log.rows), best=float(self.best), seconds=seconds, recipe=self.config.recipe.parts()))
         save_policy(self.folder / "policies" / "last.npz", self.run.learner.policy, self.run.step)
         if self.log.rows:
             title = f"{self.config.env}, {self.config.variant}, seed {self.config.seed}"

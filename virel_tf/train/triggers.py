@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import threading
 
 
 def crossed(every: int, before: int, now: int) -> bool:
@@ -18,6 +19,8 @@ class StopRequest:
         self._earlier: dict[int, object] = {}
 
     def __enter__(self) -> StopRequest:
+        if threading.current_thread() is not threading.main_thread():
+            return self  # signals reach the main thread alone, and there is nobody to ask for a stop here
         for number in (signal.SIGINT, signal.SIGTERM):
             self._earlier[number] = signal.signal(number, self._remember)
         return self
