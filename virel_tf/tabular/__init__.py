@@ -1,0 +1,1 @@
+"""VIREL on problems small enough to be solved exactly."""
