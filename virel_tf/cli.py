@@ -1,4 +1,4 @@
-"""The command line: `virel-tf [train|evaluate|benchmark|variants] --flag=value ...`.
+"""The command line: `virel-tf [train|evaluate|benchmark|variants|theory] --flag=value ...`.
 
 absl reads the syntax (--name=value, --noname, --flagfile); what a value may be is said once, by the fields of
 the dataclass behind each command, and checked by `config.check_value`. TensorFlow is imported by the commands
@@ -13,6 +13,7 @@ import os
 import re
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from absl import flags
@@ -66,6 +67,19 @@ class NoOptions:
     """A command without flags."""
 
 
+@dataclasses.dataclass(frozen=True)
+class TheoryOptions:
+    """The flags of `virel-tf theory`."""
+
+    out: str = option("theory", RUN, "folder to write theory.html and its figures to")
+
+
+def run_theory(options: TheoryOptions) -> int:
+    from virel_tf.theory.command import write_theory
+    say(f"wrote {write_theory(Path(options.out))}")
+    return 0
+
+
 def run_variants(options: NoOptions) -> int:
     say(variants_table())
     return 0
@@ -95,6 +109,7 @@ class Command(NamedTuple):
     example: str
     options: type
     run: Callable[[Any], int]
+    uses_tensorflow: bool = True
 
 
 COMMANDS = {
@@ -104,7 +119,9 @@ COMMANDS = {
                         "virel-tf evaluate --run_dir=runs/HalfCheetah-v4/beta/seed1 --episodes=20",
                         EvaluateOptions, run_evaluate),
     "variants": Command("show the algorithms side by side: what each is made of", "virel-tf variants", NoOptions,
-                        run_variants),
+                        run_variants, uses_tensorflow=False),
+    "theory": Command("compute the paper's theorems and examples; writes a page of tables and figures",
+                      "virel-tf theory --out=theory", TheoryOptions, run_theory, uses_tensorflow=False),
     "benchmark": Command("measure how fast a run trains on this machine; prints one line of JSON",
                          "virel-tf benchmark --env=Humanoid-v4 --seconds=60", BenchmarkOptions, run_benchmark),
 }
@@ -140,7 +157,7 @@ def dispatch(arguments: list[str]) -> int:
         say(f"virel-tf {__version__}")
         return 0
     options = parse_options(COMMANDS[name].options, arguments)
-    if COMMANDS[name].options is not NoOptions:
+    if COMMANDS[name].uses_tensorflow:
         import_tensorflow_quietly()
     return COMMANDS[name].run(options)
 
