@@ -33,7 +33,7 @@ setup(
         "matplotlib",
     ],
     extras_require={
-        "test": ["pytest", "hypothesis", "ruff", "tensorboard", "psutil"],
+        "test": ["pytest", "pytest-xdist", "hypothesis", "ruff", "tensorboard", "psutil"],
         "cuda": [f"tensorflow[and-cuda]{TENSORFLOW}"],
         "video": ["imageio[ffmpeg]"],
         "plots": ["tensorboard"],

@@ -10,6 +10,7 @@ import types
 import pytest
 
 from virel_tf import __version__, cli
+from virel_tf.algorithms import RECIPES
 from virel_tf.config import Config
 from virel_tf.errors import ConfigError, RunError
 
@@ -51,7 +52,7 @@ def complaint(*arguments: str) -> str:
     (["--batch_size"], ["--batch_size", "has no value", "a whole number"]),
     (["--env", "--seed=1"], ["--env", "has no value"]),
     (["--num_envs=3"], ["--steps_per_iteration", "--num_envs=3"]),
-    (["trian"], ["'trian'", "train, evaluate, benchmark", "did you mean train?"]),
+    (["trian"], ["'trian'", "train, evaluate, variants, theory, benchmark", "did you mean train?"]),
     (["train", "more"], ["'more'", "--flag=value"]),
     (["--xla", "false"], ["'false'", "--flag=value"]),
     (["--seed=1", "evaluate"], ["'evaluate'", "command comes first"]),
@@ -85,12 +86,27 @@ def test_help_shows_every_flag_with_its_default(arguments):
     result = virel_tf(*arguments)
     assert (result.returncode, result.stderr) == (0, "")
     for part in ("Usage:", "evaluate", "benchmark", "Example:", "--env=InvertedPendulum-v4", "--tau=0.005",
-                 "--xla=false", "--total_steps=1_000_000", "[virel|beta]", "temperature of beta:"):
+                 "--xla=false", "--total_steps=1_000_000", "[virel|beta|virel1", "temperature of beta:"):
         assert part in result.stdout
     for name in Config.__dataclass_fields__:
         assert f"  --{name}=" in result.stdout
     assert max(map(len, result.stdout.splitlines())) <= 100
     assert "only_check_args" not in result.stdout and "undefok" not in result.stdout
+
+
+def test_variants_shows_every_recipe_without_tensorflow():
+    result = virel_tf("variants")
+    assert (result.returncode, result.stderr) == (0, "")
+    for name, recipe in RECIPES.items():
+        line = next(line for line in result.stdout.splitlines() if line.split()[:1] == [name])
+        assert all(part in line for part in recipe.row().values())
+        assert recipe.about in result.stdout
+    assert max(map(len, result.stdout.splitlines())) <= 120
+
+
+def test_help_of_a_command_without_flags_lists_none():
+    result = virel_tf("variants", "--help")
+    assert result.returncode == 0 and "Flags of" not in result.stdout
 
 
 @pytest.mark.parametrize("arguments", [["evaluate", "--help"], ["evaluate", "-h"], ["help", "evaluate"]])

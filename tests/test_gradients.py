@@ -97,8 +97,8 @@ def test_diminishing_temperature_operator(case):
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-@pytest.mark.parametrize("c", [1.0, 0.3])
-def test_boltzmann_operator_at_its_own_residual(case, c):
+def test_boltzmann_operator_at_its_own_residual(case):
+    c = 1.0 if case[1] % 2 else 0.3
     problem, q = problem_and_q(case)
     values, jacobian = q.with_jacobian(q.parameters)
     epsilon = exact.boltzmann_residual(values, problem, c)

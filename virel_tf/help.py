@@ -18,9 +18,11 @@ def help_page(name: str, commands: Mapping[str, Command]) -> str:
              "Usage: virel-tf [COMMAND] [--flag=value ...]", "", "Commands:",
              *(f"  {other:<11}{commands[other].summary}" for other in commands),
              "  virel-tf COMMAND --help shows a command's own flags, --version the version.", "",
-             "Example:", f"  {command.example}", "",
-             f"Flags of {name}, with their defaults; --flagfile=FILE reads flags from a file, one on each line."]
+             "Example:", f"  {command.example}"]
     fields = dataclasses.fields(command.options)
+    if fields:
+        lines += ["", f"Flags of {name}, with their defaults; --flagfile=FILE reads flags from a file, one on each "
+                  "line."]
     if any(field.type == "bool" for field in fields):
         lines.append("--xla means --xla=true, --noxla means --xla=false. Whole numbers may be written 1e5 or 100_000.")
     if any(field.name == "preset" for field in fields):
