@@ -10,11 +10,13 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from virel_tf.networks.policies import squashed_gaussian
+from virel_tf.networks.policies import log_density, squashed_gaussian
 from virel_tf.objective.e_step import (
     E_STEPS,
     EStepInputs,
     deterministic_loss,
+    expected_q,
+    expected_squashed_entropy,
     regulariser,
     reparametrised_loss,
     score_function_loss,
@@ -176,13 +178,44 @@ def test_e_steps_are_the_gradient_of_eq_e_step(estimator):
             action = tf.stop_gradient(action)
             log_prob = distribution.log_prob(action)
         q = (action - action**2)[:, 0]
-        loss = E_STEPS[estimator](EStepInputs(q, log_prob, tf.zeros([samples]), tf.fill([samples], 0.1),
+        loss = E_STEPS[estimator].loss(EStepInputs(q, log_prob, tf.zeros([samples]), tf.fill([samples], 0.1),
                                               tf.constant(temperature)))
     per_sample = tape.gradient(loss, parameters).numpy().astype(np.float64) * samples
     standard_error = per_sample.std(axis=0) / math.sqrt(samples)
     exact = e_step_gradient_by_quadrature(loc, log_scale, temperature)
     assert (np.abs(per_sample.mean(axis=0) - exact) < 4 * standard_error + 1e-5).all()
     assert (standard_error < 0.02).all()
+
+
+@pytest.mark.parametrize("log_scale", [-0.7, -3.0])
+def test_expected_q_is_exact_for_a_quadratic(log_scale):
+    """Q(x) = 2 + 3 x - 4 x^2 under N(0.3, scale^2): value and gradient against quadrature and differences."""
+    noise = np.linspace(-9, 9, 20_001)
+    weight = np.exp(-noise**2 / 2) / math.sqrt(2 * math.pi) * (noise[1] - noise[0])
+
+    def exact(loc, log_scale):
+        x = loc + np.exp(log_scale) * noise
+        return np.sum(weight * (2 + 3 * x - 4 * x**2))
+
+    loc, scale = tf.Variable([[0.3]], dtype=tf.float64), tf.Variable([[log_scale]], dtype=tf.float64)
+    with tf.GradientTape() as tape:
+        q = (2 + 3 * loc - 4 * loc**2)[:, 0]
+        value = expected_q(q, tf.constant([[-8.0]], tf.float64), tf.exp(scale))
+    to_loc, to_scale = (float(gradient[0, 0]) for gradient in tape.gradient(value, [loc, scale]))
+    assert float(value[0]) == pytest.approx(exact(0.3, log_scale), rel=1e-6)
+    assert to_loc == pytest.approx((exact(0.3 + 1e-4, log_scale) - exact(0.3 - 1e-4, log_scale)) / 2e-4, rel=1e-6)
+    assert to_scale == pytest.approx((exact(0.3, log_scale + 1e-4) - exact(0.3, log_scale - 1e-4)) / 2e-4, rel=1e-6)
+
+
+@pytest.mark.parametrize("loc", [-4.0, 0.0, 0.6, 30.0])
+def test_expected_entropy_of_a_narrow_squashed_gaussian(loc):
+    """Against the average of -log pi over many draws; the expansion leaves out the fourth power of the scale."""
+    distribution = squashed_gaussian(tf.fill([200_000, 1], tf.constant(loc, tf.float64)),
+                                     tf.fill([200_000, 1], tf.constant(-3.0, tf.float64)))
+    x = distribution.distribution.sample(seed=[1, 2])
+    drawn = -log_density(distribution, x).numpy()
+    closed = float(expected_squashed_entropy(tf.constant([[loc]], tf.float64), tf.constant([[-3.0]], tf.float64))[0])
+    assert closed == pytest.approx(drawn.mean(), abs=4 * drawn.std() / math.sqrt(len(drawn)) + 1e-5)
 
 
 def test_printed_policy_objective_leaves_the_temperature_without_effect():

@@ -252,7 +252,7 @@ def test_the_names_of_parts_are_those_of_the_functions():
 
 @pytest.mark.parametrize("flags, named", [
     (dict(variant="ddpg", e_step="score"), "--e_step"), (dict(variant="ddpg", temperature="constant"), "--temperature"),
-    (dict(variant="sac", e_step="deterministic"), "--e_step"),
+    (dict(variant="sac", e_step="deterministic"), "--e_step"), (dict(variant="mpo", e_step="expected"), "--e_step"),
 ])
 def test_parts_that_do_not_go_together_are_named(flags, named):
     with pytest.raises(ConfigError, match=f"^{named}: .*--variant={flags['variant']}"):

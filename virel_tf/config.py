@@ -61,7 +61,7 @@ class Config:
 
     critics: int = option(0, PARTS, "number of Qs, whose minimum is used (0: the variant's)", least=0, most=20)
     e_step: str = option("variant", PARTS, "gradient estimator of the E-step; variant: its own",
-                         choices=("variant", "reparametrised", "score", "deterministic"))
+                         choices=("variant", "reparametrised", "score", "expected", "deterministic"))
     temperature: str = option("variant", PARTS, "factor on the entropy: alpha (constant), tuned to the target entropy "
                               "(learned), epsilon (residual), lambda epsilon (scaled_residual); variant: its own",
                               choices=("variant", "zero", "constant", "learned", "residual", "scaled_residual"))

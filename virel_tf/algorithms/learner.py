@@ -17,7 +17,14 @@ from virel_tf.config import Config
 from virel_tf.networks.adam import FusedAdam
 from virel_tf.networks.policies import Policy, Sample, log_prob_of, sample
 from virel_tf.networks.target import copy_weights, polyak_update
-from virel_tf.objective.e_step import E_STEPS, EStep, EStepInputs, regulariser
+from virel_tf.objective.e_step import (
+    E_STEPS,
+    EStep,
+    EStepInputs,
+    expected_q,
+    expected_squashed_entropy,
+    regulariser,
+)
 from virel_tf.objective.m_step import M_STEPS
 from virel_tf.objective.targets import minimum
 from virel_tf.replay.ring import ReplayRing
@@ -136,7 +143,7 @@ class Learner:
             drawn = sample(self.policy, batch.observation, stream_seed(config.seed, ACTION, done),
                            held=self.e_step.holds_action)
             qs_of_policy = critics.of_action(parts, drawn.action)
-            policy_loss = (self.e_step.loss(self._e_step_inputs(batch, drawn, qs_of_policy, temperature))
+            policy_loss = (self.e_step.loss(self._e_step_inputs(batch, parts, drawn, qs_of_policy, temperature))
                            + regulariser(drawn.loc, drawn.log_scale, config.policy_regulariser))
 
         # M-step of V: J^V(phi), on Q at the policy's action. Without a V, its value is Q's.
@@ -174,13 +181,27 @@ class Learner:
         return sample(self.target_policy or self.policy, batch.next_observation,
                       stream_seed(self.config.seed, NEXT_ACTION, done))
 
-    def _e_step_inputs(self, batch: Transition, drawn: Sample, qs: list[tf.Tensor],
+    def _e_step_inputs(self, batch: Transition, parts: list[tf.Tensor], drawn: Sample, qs: list[tf.Tensor],
                        temperature: tf.Tensor) -> EStepInputs:
         zeros = tf.zeros_like(drawn.log_prob)
+        if self.e_step.in_expectation:
+            q, curvature = self._around_mean(parts, drawn.loc)
+            entropy = expected_squashed_entropy(drawn.loc, drawn.log_scale)
+            return EStepInputs(expected_q(q, curvature, tf.exp(drawn.log_scale)), -entropy, zeros, zeros, temperature)
         has_baseline = self.critics.vs and self.e_step.has_baseline
         baseline = self.critics.slow[0](batch.observation) if has_baseline else zeros
         log_prior = log_prob_of(self.old_policy, batch.observation, drawn.before_tanh) if self.old_policy else zeros
         return EStepInputs(minimum(qs), drawn.log_prob, log_prior, baseline, temperature)
+
+    def _around_mean(self, parts: list[tf.Tensor], loc: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Q(s, tanh(x)) [B] and its second derivatives with respect to each x_i [B, A], at x = loc."""
+        with tf.GradientTape(persistent=True) as outer:
+            outer.watch(loc)
+            with tf.GradientTape() as inner:
+                inner.watch(loc)
+                q = minimum(self.critics.of_action(parts, tf.tanh(loc)))
+            slopes = tf.unstack(inner.gradient(q, loc), axis=-1)
+        return q, tf.stack([outer.gradient(slope, loc)[:, i] for i, slope in enumerate(slopes)], axis=-1)
 
     def _td_error(self, batch: Transition, evidence: Evidence, temperature: tf.Tensor, done: tf.Tensor) -> tf.Tensor:
         """T Q - Q with the one-step T, and with the V that --epsilon_value asks for."""

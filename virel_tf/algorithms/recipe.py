@@ -8,7 +8,7 @@ A part is the name of one that ships with the package, or a function of the user
 | bootstrap | v: a learned V-bar(s'); q: Q-bar at the policy's next action; target_q: at the target policy's | |
 | policy | gaussian: a tanh-squashed Gaussian; deterministic | |
 | prior | uniform: the KL to it is minus the entropy; old_policy: the policy of some updates ago | |
-| e_step | reparametrised, score, deterministic (`objective/e_step.py`) | (EStepInputs) -> loss, or an `EStep` |
+| e_step | reparametrised, score, expected, deterministic (`objective/e_step.py`) | (EStepInputs) -> loss, or `EStep` |
 | temperature | zero, constant, learned, ... (`algorithms/temperature.py`) | (config, action_size) -> Temperature |
 | exploration | sample: an action of the policy; ornstein_uhlenbeck: its mean and correlated noise | |
 | m_step | squared_error (`objective/m_step.py`) | (prediction, target) -> loss |
@@ -33,7 +33,7 @@ Part = str | Callable[..., Any]
 # The parts that ship, by field. Those that are functions live in the modules named above, under the same names.
 NAMES = {
     "critics": ("hard", "soft"),
-    "e_step": ("reparametrised", "score", "deterministic"),
+    "e_step": ("reparametrised", "score", "expected", "deterministic"),
     "temperature": ("zero", "constant", "learned", "residual", "scaled_residual"),
     "m_step": ("squared_error",),
     "bootstrap": ("v", "q", "target_q"),
@@ -112,5 +112,8 @@ def adjusted(recipe: Recipe, config: Config) -> Recipe:
                                   f"whose policy is deterministic; it must be one of variant, {allowed}")
     elif recipe.e_step == "deterministic":
         raise ConfigError(f"--e_step: 'deterministic' is not allowed with --variant={config.variant}, whose policy is "
-                          "stochastic; it must be one of variant, reparametrised, score")
+                          "stochastic; it must be one of variant, reparametrised, score, expected")
+    if recipe.e_step == "expected" and recipe.prior != "uniform":
+        raise ConfigError(f"--e_step: 'expected' is not allowed with --variant={config.variant}, whose prior is not "
+                          "uniform; it must be one of variant, reparametrised, score")
     return recipe

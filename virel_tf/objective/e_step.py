@@ -9,6 +9,7 @@ some updates ago as prior it is MPO (eq:mpo_objective); see `objective/mpo.py`.
 |---|---|---|---|
 | reparametrised | a = f_theta(s, noise) | the action, into Q | SVG0, SAC, the paper's experiments |
 | score | a ~ pi_theta, held fixed | log pi_theta only | REINFORCE with the baseline V |
+| expected | all of them, in closed form | Q's slope and curvature at the mean | expected policy gradients (EPG) |
 | deterministic | a = mu_theta(s) | the action, into Q | DPG: the first as deviation and temperature go to 0 |
 
 `temperature` is the one word for the factor on the KL: epsilon_omega in the paper's theory, lambda epsilon-hat in
@@ -21,6 +22,7 @@ the estimator below; see docs/errata.md.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -60,16 +62,35 @@ def regulariser(loc: tf.Tensor, log_scale: tf.Tensor | None, weight: float) -> t
     return weight * (tf.reduce_mean(tf.square(loc)) + spread)
 
 
+def expected_q(q: tf.Tensor, curvature: tf.Tensor, scale: tf.Tensor) -> tf.Tensor:
+    """E[Q] for x ~ N(loc, scale^2): Q(loc) + 1/2 sum_i d^2Q/dx_i^2 scale_i^2, exact where Q is quadratic in x; -> [B].
+
+    q = Q(loc) [B], with its gradient; curvature [B, A], held fixed, so that the mean follows Q's slope and the
+    deviation its curvature.
+    """
+    return q + 0.5 * tf.reduce_sum(tf.stop_gradient(curvature) * tf.square(scale), axis=-1)
+
+
+def expected_squashed_entropy(loc: tf.Tensor, log_scale: tf.Tensor) -> tf.Tensor:
+    """Entropy of tanh(x), x ~ N(loc, scale^2), with log(1 - tanh^2) expanded about loc as Q is; [B, A] -> [B]."""
+    slope = 1.0 - tf.square(tf.tanh(loc))  # of tanh; d^2 log(slope) / dx^2 = -2 slope
+    log_slope = 2.0 * (math.log(2.0) - loc - tf.nn.softplus(-2.0 * loc))  # without a logarithm of 0 far out
+    gaussian = log_scale + 0.5 * math.log(2 * math.pi * math.e)
+    return tf.reduce_sum(gaussian + log_slope - slope * tf.exp(2.0 * log_scale), axis=-1)
+
+
 class EStep(NamedTuple):
     """A policy loss and what it needs to be an estimator of the gradient."""
 
     loss: Callable[[EStepInputs], tf.Tensor]
     holds_action: bool = False  # no gradient flows through the action
     has_baseline: bool = False
+    in_expectation: bool = False  # q is E[Q] and log_prob minus the entropy, in closed form; no action is drawn
 
 
 E_STEPS: dict[str, EStep] = {
     "reparametrised": EStep(reparametrised_loss),
     "score": EStep(score_function_loss, holds_action=True, has_baseline=True),
+    "expected": EStep(reparametrised_loss, in_expectation=True),
     "deterministic": EStep(deterministic_loss),
 }
