@@ -57,7 +57,7 @@ def draw_curves() -> None:
             axes.fill_between(steps, returns.min(axis=0), returns.max(axis=0), color=colour, alpha=0.2, linewidth=0)
         axes.set(title=env, xlabel="environment steps (thousands)", ylabel="evaluation return")
         axes.grid(alpha=0.3)
-        axes.legend(frameon=False)
+        axes.legend(frameon=False, fontsize="x-small", ncols=2)
     figure.savefig(HERE / "curves.png", dpi=110)
 
 
