@@ -37,8 +37,9 @@ def print_table() -> None:
             last_ten = [column(path, "eval_return")[-10:].mean() for path in files]
             last = [column(path, "eval_return")[-1] for path in files]
             steps = ", ".join(sorted({f"{column(path, 'step')[-1]:.0f}" for path in files}))
+            spread = f" ± {np.std(last_ten):.0f}" if len(files) > 1 else ""
             print(f"| {env} | {variant} | {steps} | {', '.join(f'{x:.0f}' for x in last_ten)} | "
-                  f"{np.mean(last_ten):.0f} ± {np.std(last_ten):.0f} | {', '.join(f'{x:.0f}' for x in last)} |")
+                  f"{np.mean(last_ten):.0f}{spread} | {', '.join(f'{x:.0f}' for x in last)} |")
 
 
 def draw_curves() -> None:

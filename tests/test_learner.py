@@ -236,6 +236,16 @@ def test_expected_policy_gradient_by_hand():
     assert to_log_scale == pytest.approx(-curvature * scale**2 - 0.3 * (1 - 2 * slope * scale**2), rel=1e-4)
 
 
+def test_fused_updates_are_single_updates():
+    fused, single = (make_learner(variant="beta", steps_per_iteration=20) for _ in range(2))
+    metrics = fused.update(*fused.replay.bounds(), tf.constant(0), tf.constant(1), tf.constant(1.0)).numpy()
+    for done in range(20):
+        one = single.update_once(*single.replay.bounds(), tf.constant(done), tf.constant(1), tf.constant(1.0))
+        np.testing.assert_allclose(metrics[done], one, rtol=1e-4, atol=1e-6)
+    for name, variable in fused.state().items():
+        np.testing.assert_allclose(variable.numpy(), single.state()[name].numpy(), rtol=1e-5, atol=1e-6, err_msg=name)
+
+
 def test_state_round_trip_is_bitwise():
     learner = make_learner(variant="beta")
     update(learner)

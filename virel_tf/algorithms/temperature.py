@@ -147,7 +147,7 @@ class FromRewards(Constant):
 class RelativeToHistory:
     """alpha / mean(epsilon): the temperature is alpha on average, and more where the residual is above its history.
 
-    However well a critic fits (layer normalisation, several Qs, n-step targets), the balance of Q and entropy stays.
+    So the temperature's level does not depend on how well a critic fits (layer normalisation, several Qs).
     """
 
     def __init__(self, alpha: float) -> None:
