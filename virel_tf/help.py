@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from virel_tf.cli import Command
+    from virel_tf.commands import Command
 
 
 def help_page(name: str, commands: Mapping[str, Command]) -> str:

@@ -1,0 +1,118 @@
+"""What `virel-tf` can do: the commands, the flags of each, and what they run.
+
+Each imports what it needs as it runs, so that listing them costs nothing.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from virel_tf.algorithms.registry import variants_table
+from virel_tf.config import RUN, Config, option
+from virel_tf.errors import ConfigError
+
+
+@dataclasses.dataclass(frozen=True)
+class EvaluateOptions:
+    """The flags of `virel-tf evaluate`."""
+
+    run_dir: str = option("", RUN, "folder of the run to evaluate (required)")
+    policy: str = option("best", RUN, "which of the run's saved policies", choices=("best", "last"))
+    episodes: int = option(10, RUN, "episodes to play", least=1)
+    seed: int = option(1, RUN, "seed of the first episode; later ones count up", least=0, most=2**31 - 1)
+
+    def __post_init__(self) -> None:
+        if not self.run_dir:
+            raise ConfigError("--run_dir: evaluate needs it; it must be the folder a training run wrote to")
+
+
+@dataclasses.dataclass(frozen=True)
+class BenchmarkOptions(Config):
+    """The flags of `virel-tf benchmark`: those of training, and how long to measure."""
+
+    seconds: float = option(20.0, RUN, "seconds to measure for", above=0)
+
+    @property
+    def config(self) -> Config:
+        """The run to measure."""
+        return Config(**{field.name: getattr(self, field.name) for field in dataclasses.fields(Config)})
+
+
+@dataclasses.dataclass(frozen=True)
+class NoOptions:
+    """A command without flags."""
+
+
+@dataclasses.dataclass(frozen=True)
+class TheoryOptions:
+    """The flags of `virel-tf theory`."""
+
+    out: str = option("theory", RUN, "folder to write theory.html and its figures to")
+
+
+def run_theory(options: TheoryOptions) -> int:
+    from virel_tf.theory.command import write_theory
+    say(f"wrote {write_theory(Path(options.out))}")
+    return 0
+
+
+def run_variants(options: NoOptions) -> int:
+    say(variants_table())
+    return 0
+
+
+def run_train(config: Config) -> int:
+    from virel_tf.train.loop import train
+    return train(config) or 0
+
+
+def run_evaluate(options: EvaluateOptions) -> int:
+    from virel_tf.evaluate.command import evaluate_run
+    say(json.dumps(evaluate_run(options.run_dir, options.policy, options.episodes, options.seed)))
+    return 0
+
+
+def run_benchmark(options: BenchmarkOptions) -> int:
+    from virel_tf.benchmark.command import run_benchmark as measure
+    say(json.dumps(measure(options.config, options.seconds)))
+    return 0
+
+
+class Command(NamedTuple):
+    """One command: the dataclass whose fields are its flags, and the function that is given an instance."""
+
+    summary: str
+    example: str
+    options: type
+    run: Callable[[Any], int]
+    uses_tensorflow: bool = True
+
+
+COMMANDS = {
+    "train": Command("train a policy, or go on with a run that was stopped (the default command)",
+                     "virel-tf --env=HalfCheetah-v4 --variant=beta --seed=1", Config, run_train),
+    "evaluate": Command("play episodes with the policy of a run; prints one line of JSON",
+                        "virel-tf evaluate --run_dir=runs/HalfCheetah-v4/beta/seed1 --episodes=20",
+                        EvaluateOptions, run_evaluate),
+    "variants": Command("show the algorithms side by side: what each is made of", "virel-tf variants", NoOptions,
+                        run_variants, uses_tensorflow=False),
+    "theory": Command("compute the paper's theorems and examples; writes a page of tables and figures",
+                      "virel-tf theory --out=theory", TheoryOptions, run_theory, uses_tensorflow=False),
+    "benchmark": Command("measure how fast a run trains on this machine; prints one line of JSON",
+                         "virel-tf benchmark --env=Humanoid-v4 --seconds=60", BenchmarkOptions, run_benchmark),
+}
+
+
+def say(text: str) -> None:
+    """Prints to stdout; a reader that has gone away (`virel-tf --help | head`) is no error."""
+    try:
+        print(text, flush=True)
+    except BrokenPipeError:
+        # What is still buffered must go somewhere, or the interpreter complains as it ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
