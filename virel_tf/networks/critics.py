@@ -1,4 +1,4 @@
-"""Q(s, a) and V(s): multilayer perceptrons as in the experiments (small uniform last layer)."""
+"""Q(s, a) and V(s): multilayer perceptrons as in the experiments."""
 
 from __future__ import annotations
 
@@ -6,28 +6,26 @@ import keras
 import tensorflow as tf
 
 
-def dense(units: int, seed: int, fan_in: int | None = None, **settings) -> keras.layers.Dense:
-    """A hidden layer before its activation: weights uniform in +-1/sqrt(fan in), biases of 0.1."""
-    kernel = keras.initializers.VarianceScaling(1 / 3, "fan_in", "uniform", seed=seed)
-    if fan_in:  # a part of a wider layer sees the fan-in of the whole
-        kernel = keras.initializers.RandomUniform(-fan_in**-0.5, fan_in**-0.5, seed=seed)
-    return keras.layers.Dense(units, kernel_initializer=kernel, bias_initializer=keras.initializers.Constant(0.1),
-                              **settings)
+def dense(units: int, fan_in: int, seed: int, **settings) -> keras.layers.Dense:
+    """A layer before its activation: weights and biases uniform in +-1/sqrt(fan in); docs/algorithms.md says why."""
+    bound = fan_in**-0.5
+    kernel, bias = (keras.initializers.RandomUniform(-bound, bound, seed=part) for part in (seed, seed + 1000))
+    return keras.layers.Dense(units, kernel_initializer=kernel, bias_initializer=bias, **settings)
 
 
-def output_layer(units: int, bound: float, seed: int) -> keras.layers.Dense:
-    """A linear layer with weights uniform in +-bound: the network starts close to zero."""
-    uniform = keras.initializers.RandomUniform(-bound, bound, seed=seed)
-    return keras.layers.Dense(units, kernel_initializer=uniform, dtype="float32", name="output")
+def output_layer(units: int, fan_in: int, seed: int) -> keras.layers.Dense:
+    """A linear layer, in float32 whatever precision the hidden ones have."""
+    return dense(units, fan_in, seed, dtype="float32", name="output")
 
 
 class Hidden(keras.layers.Layer):
     """Hidden layers: dense, layer normalisation where asked for, activation; each but, on wish, the first dense one."""
 
-    def __init__(self, hidden: int, layers: int, activation: str, layer_norm: bool, seed: int,
+    def __init__(self, input_size: int, hidden: int, layers: int, activation: str, layer_norm: bool, seed: int,
                  first_is_outside: bool = False) -> None:
         super().__init__(name="hidden")
-        self.dense = [dense(hidden, seed + i, name=f"dense{i}") for i in range(first_is_outside, layers)]
+        self.dense = [dense(hidden, hidden if i else input_size, seed + i, name=f"dense{i}")
+                      for i in range(first_is_outside, layers)]
         self.norms = [keras.layers.LayerNormalization(name=f"norm{i}") for i in range(layers if layer_norm else 0)]
         self.activate = getattr(tf.nn, activation)
         self.first_is_outside = first_is_outside
@@ -49,8 +47,8 @@ class ValueNetwork(keras.Model):
     def __init__(self, observation_size: int, hidden: int, layers: int, seed: int, activation: str = "relu",
                  layer_norm: bool = False, name: str = "v") -> None:
         super().__init__(name=name)
-        self.hidden = Hidden(hidden, layers, activation, layer_norm, seed)
-        self.output_layer = output_layer(1, 3e-3, seed + layers)
+        self.hidden = Hidden(observation_size, hidden, layers, activation, layer_norm, seed)
+        self.output_layer = output_layer(1, hidden, seed + layers)
         self(tf.zeros([1, observation_size]))
 
     def call(self, observation: tf.Tensor) -> tf.Tensor:
@@ -68,10 +66,10 @@ class QNetwork(keras.Model):
                  activation: str = "relu", layer_norm: bool = False, name: str = "q") -> None:
         super().__init__(name=name)
         fan_in = observation_size + action_size
-        self.observation_layer = dense(hidden, seed, fan_in, name="observation")
-        self.action_layer = dense(hidden, seed + 1, fan_in, use_bias=False, name="action")
-        self.hidden = Hidden(hidden, layers, activation, layer_norm, seed + 1, first_is_outside=True)
-        self.output_layer = output_layer(1, 3e-3, seed + 2 + layers)
+        self.observation_layer = dense(hidden, fan_in, seed, name="observation")
+        self.action_layer = dense(hidden, fan_in, seed + 1, use_bias=False, name="action")
+        self.hidden = Hidden(fan_in, hidden, layers, activation, layer_norm, seed + 1, first_is_outside=True)
+        self.output_layer = output_layer(1, hidden, seed + 2 + layers)
         self(tf.zeros([1, observation_size]), tf.zeros([1, action_size]))
 
     def call(self, observation: tf.Tensor, action: tf.Tensor) -> tf.Tensor:

@@ -26,8 +26,8 @@ class Policy(keras.Model):
         super().__init__(name=name)
         self.deterministic, self.activation = deterministic, activation
         self.normaliser = Normaliser(observation_size)
-        self.hidden = Hidden(hidden, layers, activation, False, seed)
-        self.output_layer = output_layer(action_size if deterministic else 2 * action_size, 1e-3, seed + layers)
+        self.hidden = Hidden(observation_size, hidden, layers, activation, False, seed)
+        self.output_layer = output_layer(action_size if deterministic else 2 * action_size, hidden, seed + layers)
         self(tf.zeros([1, observation_size]))
 
     def call(self, observation: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor | None]:
