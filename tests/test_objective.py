@@ -31,11 +31,12 @@ def test_td_target_by_hand():
     np.testing.assert_allclose(target, [10.0, 1.0], rtol=1e-6)  # 1 + 0.9 * 10; nothing after termination
 
 
-def test_targets_pass_no_gradient():
-    value = tf.Variable([2.0])
-    with tf.GradientTape() as tape:
-        loss = tf.reduce_sum(td_target(tf.constant([1.0]), tf.constant([0.0]), value, 0.9)
-                             + hard(value, value, value) + soft(value, value, value))
+def test_targets_pass_gradients_that_the_direct_m_step_stops():
+    value, temperature = tf.Variable([2.0]), tf.constant([0.5])
+    with tf.GradientTape(persistent=True) as tape:
+        target = td_target(tf.constant([1.0]), tf.constant([0.0]), soft(value, value, temperature), 0.9)
+        loss = squared_error(tf.constant([3.0]), target)
+    np.testing.assert_allclose(tape.gradient(target, value), [0.9 * (1 - 0.5)], rtol=1e-6)
     assert tape.gradient(loss, value) is None
 
 

@@ -14,6 +14,7 @@ import tensorflow as tf
 from test_learner import LOC, TARGET, TD, Q, gradients, know_epsilon, make_learner, update
 
 from virel_tf.algorithms.learner import ACTION, NEXT_ACTION, stream_seed
+from virel_tf.algorithms.m_steps import M_STEPS
 from virel_tf.algorithms.recipe import NAMES
 from virel_tf.algorithms.registry import RECIPES
 from virel_tf.algorithms.temperature import TEMPERATURES
@@ -21,7 +22,6 @@ from virel_tf.config import Config
 from virel_tf.errors import ConfigError
 from virel_tf.networks.policies import log_prob_of, sample, squashed_gaussian
 from virel_tf.objective.e_step import E_STEPS, EStepInputs, deterministic_loss, reparametrised_loss
-from virel_tf.objective.m_step import M_STEPS
 from virel_tf.objective.mpo import elbo, exact_e_step
 from virel_tf.objective.targets import VALUES
 from virel_tf.train.exploration import EXPLORATIONS
@@ -232,6 +232,7 @@ def test_dpg_is_the_limit_of_the_reparametrised_e_step():
 
 @pytest.mark.parametrize("settings", [
     *(dict(variant=name) for name in RECIPES), dict(variant="sac", temperature="learned"),
+    *(dict(variant="virel", m_step=name) for name in NAMES["m_step"]),
     dict(variant="beta", lambda_rule="relative"), dict(variant="beta", lambda_rule="entropy")], ids=str)
 def test_every_variant_learns_from_its_state_as_if_nothing_had_happened(settings):
     learner = make_learner(**settings)

@@ -60,6 +60,15 @@ class Config:
     n_step: int = option(1, PAPER, "rewards added up before the target bootstraps", least=1, most=100)
 
     critics: int = option(0, PARTS, "number of Qs, whose minimum is used (0: the variant's)", least=0, most=20)
+    bootstrap: str = option("variant", PARTS, "what stands for the value of s': a learned V (v), Q at the policy's "
+                            "action (q), at its slow copy's (target_q), at the best action found near it (optimal_q); "
+                            "variant: its own", choices=("variant", "v", "q", "target_q", "optimal_q"))
+    climb_steps: int = option(5, PARTS, "bootstrap=optimal_q: steps up Q from the policy's action", least=1, most=100)
+    m_step: str = option("variant", PARTS, "gradient of the M-step: target held fixed (direct), residual gradient "
+                         "(residual), projected residual (gtd2, tdc), the whole ELBO's (elbo); variant: its own",
+                         choices=("variant", "direct", "residual", "gtd2", "tdc", "elbo"))
+    zeta_learning_rate: float = option(3e-4, PARTS, "gtd2, tdc: Adam step size of zeta", above=0)
+    boltzmann_actions: int = option(8, PARTS, "elbo: actions per state that stand for the Boltzmann policy", least=2)
     e_step: str = option("variant", PARTS, "gradient estimator of the E-step; variant: its own",
                          choices=("variant", "reparametrised", "score", "expected", "deterministic"))
     temperature: str = option("variant", PARTS, "factor on the entropy: alpha (constant), tuned to the target entropy "

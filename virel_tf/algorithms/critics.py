@@ -14,6 +14,7 @@ from virel_tf.config import Config
 from virel_tf.networks.critics import QNetwork, ValueNetwork
 from virel_tf.networks.policies import Sample
 from virel_tf.networks.target import copy_weights, polyak_update
+from virel_tf.objective.operators import climb
 from virel_tf.objective.targets import VALUES, aligning_scale, hard, minimum, soft, td_target
 from virel_tf.types import Transition
 
@@ -35,6 +36,7 @@ class Critics:
         self.config = config
         self.kinds: list[Value] = [find_part(kind, VALUES) for kind in recipe.critics]
         self.distinct = list(dict.fromkeys(self.kinds))
+        self.climbs = recipe.bootstrap == "optimal_q"
         self.mixed = hard in self.distinct and soft in self.distinct
         shape = dict(hidden=config.hidden, layers=config.layers, activation=config.activation,
                      layer_norm=config.layer_norm)
@@ -80,9 +82,15 @@ class Critics:
         """The value of s' [B], one for each kind, by the slow networks or, where `online`, by those that learn."""
         if self.vs:
             return [v(next_observation) for v in (self.vs if online else self.slow)]
-        sample = next_sample()
-        qs = [q(next_observation, sample.action) for q in (self.qs if online else self.slow)]
-        return self.values(qs, sample, temperature)
+        sample, models = next_sample(), self.qs if online else self.slow
+
+        def qs(action: tf.Tensor) -> list[tf.Tensor]:
+            return [q(next_observation, action) for q in models]
+
+        if self.climbs:
+            sample = sample._replace(action=climb(lambda action: minimum(qs(action)), sample.action,
+                                                  self.config.climb_steps))
+        return self.values(qs(sample.action), sample, temperature)
 
     def targets(self, batch: Transition, next_values: list[tf.Tensor]) -> list[tf.Tensor]:
         """T Q_i [B] for each Q, on its kind's value of s'."""

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import keras
 import numpy as np
 import tensorflow as tf
 
 from virel_tf.algorithms.critics import Critics, Evidence, network_seed
+from virel_tf.algorithms.m_steps import Given, make_m_step, watching
 from virel_tf.algorithms.recipe import Recipe, find_part
 from virel_tf.algorithms.temperature import TEMPERATURES, Known
 from virel_tf.config import Config
@@ -25,7 +25,6 @@ from virel_tf.objective.e_step import (
     expected_squashed_entropy,
     regulariser,
 )
-from virel_tf.objective.m_step import M_STEPS
 from virel_tf.objective.targets import minimum
 from virel_tf.replay.ring import ReplayRing
 from virel_tf.types import Transition, check_transition
@@ -54,7 +53,6 @@ class Learner:
                  action_size: int) -> None:
         keras.config.set_dtype_policy(config.precision)
         self.config, self.recipe, self.replay = config, recipe, replay
-        self.m_step = find_part(recipe.m_step, M_STEPS)
         e_step = find_part(recipe.e_step, E_STEPS)
         self.e_step = e_step if isinstance(e_step, EStep) else EStep(e_step)
         self.temperature = find_part(recipe.temperature, TEMPERATURES)(config, action_size)
@@ -71,6 +69,7 @@ class Learner:
         self.q_variables, self.v_variables, self.policy_variables = (
             [variable.value for model in models for variable in model.trainable_variables]
             for models in (self.critics.qs, self.critics.vs, [self.policy]))
+        self.m_step = make_m_step(recipe.m_step, config, self.critics, self.q_variables)
         self.q_optimiser = FusedAdam(self.q_variables, config.value_learning_rate)
         self.v_optimiser = FusedAdam(self.v_variables, config.value_learning_rate)
         self.policy_optimiser = FusedAdam(self.policy_variables, config.policy_learning_rate)
@@ -89,7 +88,7 @@ class Learner:
                  for i, variable in enumerate(model.variables)}
         for name, owner in (("adam/q", self.q_optimiser), ("adam/v", self.v_optimiser),
                             ("adam/policy", self.policy_optimiser), ("temperature", self.temperature),
-                            ("critics", self.critics)):
+                            ("critics", self.critics), ("m_step", self.m_step)):
             named |= {f"{name}/{i}": variable for i, variable in enumerate(owner.variables)}
         return named
 
@@ -127,13 +126,12 @@ class Learner:
         reading = self.temperature.read(Known(self._fresh_td_error(draw, done), seen, mean_abs_reward))
         temperature = reading.temperature
 
-        # M-step of Q: J^Q(omega), on the slow V, or on the slow Q at the policy's next action.
-        with watching(self.q_variables) as q_tape:
-            parts = critics.observation_parts(batch.observation)
-            qs = critics.of_action(parts, batch.action)
-            evidence = Evidence(qs, critics.targets(batch, critics.next_values(
-                batch.next_observation, lambda: self._next_sample(batch, done), temperature)))
-            q_loss = sum(self.m_step(q, target) for q, target in zip(*evidence, strict=True))
+        # M-step of Q: J^Q(omega).
+        parts, evidence, q_loss, q_gradients = self.m_step(Given(
+            batch, temperature, reading.running_epsilon,
+            draw_here=lambda: sample(self.policy, batch.observation, stream_seed(config.seed, ACTION, done)),
+            draw_next=lambda which, count: self._next_sample(batch, done, which, count)))
+        qs = evidence.predictions
         # epsilon is that of the one-step operator, whatever Q is regressed on: the same draw again, one step long.
         one_step = draw(config.batch_size, BATCH) if config.n_step > 1 else batch
         td_error = self._td_error(one_step, evidence, temperature, done)
@@ -150,12 +148,13 @@ class Learner:
         values = critics.values(qs_of_policy, drawn, temperature)
         with watching(self.v_variables) as v_tape:
             vs = [v(batch.observation) for v in critics.vs] or values
-            v_loss = sum(self.m_step(v, value) for v, value in zip(vs, values, strict=True))
+            v_loss = sum(self.m_step.loss(v, tf.stop_gradient(value)) for v, value in zip(vs, values, strict=True))
 
         # All gradients are of the parameters as they were, as in the authors' code; only then do these move.
-        steps = [(optimiser, tape.gradient(loss, optimiser.parameters)) for optimiser, tape, loss in (
-            (self.q_optimiser, q_tape, q_loss), (self.v_optimiser, v_tape, v_loss),
-            (self.policy_optimiser, policy_tape, policy_loss)) if optimiser.parameters]
+        steps = [(self.q_optimiser, q_gradients), *(
+            (optimiser, tape.gradient(loss, optimiser.parameters)) for optimiser, tape, loss in (
+                (self.v_optimiser, v_tape, v_loss), (self.policy_optimiser, policy_tape, policy_loss))
+            if optimiser.parameters)]
         for optimiser, gradients in steps:
             optimiser.apply(gradients)
         self._move_followers(done)
@@ -176,10 +175,13 @@ class Learner:
         return batch._replace(observation=self.policy.normaliser(batch.observation),
                               next_observation=self.policy.normaliser(batch.next_observation))
 
-    def _next_sample(self, batch: Transition, done: tf.Tensor) -> Sample:
-        """An action at s', of the policy or, where there is one, of its slow copy."""
-        return sample(self.target_policy or self.policy, batch.next_observation,
-                      stream_seed(self.config.seed, NEXT_ACTION, done))
+    def _next_sample(self, batch: Transition, done: tf.Tensor, which: int = 0, count: int = 1) -> Sample:
+        """`count` actions at each s', of the policy or, where there is one, of its slow copy; one of several draws."""
+        seed = stream_seed(self.config.seed, NEXT_ACTION, done)
+        if which:
+            seed = tf.random.experimental.stateless_fold_in(seed, which)
+        observation = batch.next_observation if count == 1 else tf.repeat(batch.next_observation, count, axis=0)
+        return sample(self.target_policy or self.policy, observation, seed)
 
     def _e_step_inputs(self, batch: Transition, parts: list[tf.Tensor], drawn: Sample, qs: list[tf.Tensor],
                        temperature: tf.Tensor) -> EStepInputs:
@@ -230,11 +232,3 @@ class Learner:
         if self.old_policy:
             tf.cond((done + 1) % self.config.prior_period == 0,
                     lambda: copy_weights(self.policy, self.old_policy), lambda: None)
-
-
-@contextlib.contextmanager
-def watching(variables: list[tf.Variable]) -> Iterator[tf.GradientTape]:
-    """A tape that follows these variables and no others."""
-    with tf.GradientTape(watch_accessed_variables=False) as tape:
-        tape.watch(variables)
-        yield tape

@@ -6,12 +6,13 @@ A part is the name of one that ships with the package, or a function of the user
 |---|---|---|
 | critics | hard, soft: the value each Q bootstraps on (`objective/targets.py`) | (q, log_prob, temperature) -> [B] |
 | bootstrap | v: a learned V-bar(s'); q: Q-bar at the policy's next action; target_q: at the target policy's | |
+| | optimal_q: at the best action found near the policy's (T*) | |
 | policy | gaussian: a tanh-squashed Gaussian; deterministic | |
 | prior | uniform: the KL to it is minus the entropy; old_policy: the policy of some updates ago | |
 | e_step | reparametrised, score, expected, deterministic (`objective/e_step.py`) | (EStepInputs) -> loss, or `EStep` |
 | temperature | zero, constant, learned, ... (`algorithms/temperature.py`) | (config, action_size) -> Temperature |
 | exploration | sample: an action of the policy; ornstein_uhlenbeck: its mean and correlated noise | |
-| m_step | squared_error (`objective/m_step.py`) | (prediction, target) -> loss |
+| m_step | direct, residual, gtd2, tdc, elbo (`algorithms/m_steps.py`) | (prediction, target) -> loss |
 
 This module and the registry import nothing of TensorFlow, so the command line can list variants at once.
 """
@@ -35,8 +36,8 @@ NAMES = {
     "critics": ("hard", "soft"),
     "e_step": ("reparametrised", "score", "expected", "deterministic"),
     "temperature": ("zero", "constant", "learned", "residual", "scaled_residual"),
-    "m_step": ("squared_error",),
-    "bootstrap": ("v", "q", "target_q"),
+    "m_step": ("direct", "residual", "gtd2", "tdc", "elbo"),
+    "bootstrap": ("v", "q", "target_q", "optimal_q"),
     "policy": ("gaussian", "deterministic"),
     "prior": ("uniform", "old_policy"),
     "exploration": ("sample", "ornstein_uhlenbeck"),
@@ -55,7 +56,7 @@ class Recipe:
     e_step: Part = "reparametrised"
     temperature: Part = "constant"
     exploration: str = "sample"
-    m_step: Part = "squared_error"
+    m_step: Part = "direct"
     about: str = ""
 
     def __post_init__(self) -> None:
@@ -80,7 +81,8 @@ class Recipe:
     def row(self) -> dict[str, str]:
         """The choices in words, by column."""
         parts = self.parts()
-        bootstrap = {"v": "V(s')", "q": "Q(s', a')", "target_q": "Q(s', slow a')"}[self.bootstrap]
+        bootstrap = {"v": "V(s')", "q": "Q(s', a')", "target_q": "Q(s', slow a')",
+                     "optimal_q": "max Q(s', .)"}[self.bootstrap]
         return {"critics": parts["critics"], "bootstrap": bootstrap, "policy": self.policy, "prior": self.prior,
                 "E-step": parts["e_step"], "temperature": parts["temperature"], "exploration": self.exploration}
 
@@ -96,23 +98,31 @@ def find_part(part: Part, table: dict[str, Any]) -> Any:
 
 
 def adjusted(recipe: Recipe, config: Config) -> Recipe:
-    """The recipe with the parts that flags exchange: --critics, --e_step, --temperature."""
+    """The recipe with the parts that flags exchange: --critics, --m_step, --e_step, --temperature, --bootstrap."""
     changes: dict[str, Any] = {}
     if config.critics:
         changes["critics"] = tuple(itertools.islice(itertools.cycle(recipe.critics), config.critics))
-    for field in ("e_step", "temperature"):
+    for field in ("m_step", "e_step", "temperature", "bootstrap"):
         if getattr(config, field) != "variant":
             changes[field] = getattr(config, field)
     recipe = dataclasses.replace(recipe, **changes)
     if recipe.policy == "deterministic":
         # A policy without deviation has no density, hence no entropy and no score.
-        for field, allowed in (("e_step", "deterministic"), ("temperature", "zero")):
-            if field in changes and changes[field] != allowed:
+        for field, allowed in (("e_step", ("deterministic",)), ("temperature", ("zero",)),
+                               ("m_step", ("direct", "residual", "gtd2", "tdc"))):
+            if field in changes and changes[field] not in allowed:
                 raise ConfigError(f"--{field}: {changes[field]!r} is not allowed with --variant={config.variant}, "
-                                  f"whose policy is deterministic; it must be one of variant, {allowed}")
+                                  f"whose policy is deterministic; it must be one of variant, {', '.join(allowed)}")
     elif recipe.e_step == "deterministic":
         raise ConfigError(f"--e_step: 'deterministic' is not allowed with --variant={config.variant}, whose policy is "
                           "stochastic; it must be one of variant, reparametrised, score, expected")
+    if "soft" in recipe.critics:
+        # Both operators are of the Q that the paper's set has; soft ones are outside it.
+        for field, value in (("m_step", "elbo"), ("bootstrap", "optimal_q")):
+            if changes.get(field) == value:
+                raise ConfigError(f"--{field}: {value!r} is not allowed with --variant={config.variant}, which has a "
+                                  f"soft critic; it must be one of variant, "
+                                  f"{', '.join(name for name in NAMES[field] if name != value)}")
     if recipe.e_step == "expected" and recipe.prior != "uniform":
         raise ConfigError(f"--e_step: 'expected' is not allowed with --variant={config.variant}, whose prior is not "
                           "uniform; it must be one of variant, reparametrised, score")

@@ -20,6 +20,11 @@ def residual_error(td_error: tf.Tensor, c: float, p: float) -> tf.Tensor:
     return (c / p) * tf.reduce_mean(power)
 
 
+def residual_slope(td_error: tf.Tensor, c: float, p: float) -> tf.Tensor:
+    """c |beta|^(p-1) sign(beta): what E[slope grad beta] = grad epsilon is made of; [N] -> [N]."""
+    return c * td_error if p == 2 else c * tf.sign(td_error) * tf.pow(tf.abs(td_error), p - 1)
+
+
 def running_decay(batch_size: int, samples: int) -> float:
     """The decay whose exponential mean weighs as much as `samples` transitions: 1 - batch / samples, at least 0."""
     return max(0.0, 1.0 - batch_size / samples)

@@ -12,6 +12,8 @@ virel2 has one Q of each. With several critics the Q above is their minimum (Fuj
 reward is the discounted sum of up to n rewards and gamma its matching power; the actions in between are the replay's,
 without correction, and soft values take in the entropy of the last state only.
 
+Gradients flow through all of these, for the M-steps that want them; the direct one holds its target fixed.
+
 The paper writes the target without the `terminated` factor. An episode that terminated has no s_{t+1}, so nothing is
 bootstrapped there; one that was merely truncated goes on beyond what was seen, so it is.
 """
@@ -25,19 +27,19 @@ import tensorflow as tf
 
 def td_target(reward: tf.Tensor, terminated: tf.Tensor, next_value: tf.Tensor,
               discount: tf.Tensor | float) -> tf.Tensor:
-    """r + gamma (1 - terminated) U(s'), all [B]; constant for every gradient."""
-    return tf.stop_gradient(reward + discount * (1.0 - terminated) * next_value)
+    """r + gamma (1 - terminated) U(s'), all [B]."""
+    return reward + discount * (1.0 - terminated) * next_value
 
 
 def hard(q: tf.Tensor, log_prob: tf.Tensor, temperature: tf.Tensor) -> tf.Tensor:
-    """One-sample estimate of E_{a ~ pi}[Q(s, a)] from Q(s, a_pi) [B]; constant for every gradient."""
+    """One-sample estimate of E_{a ~ pi}[Q(s, a)] from Q(s, a_pi) [B]."""
     del log_prob, temperature
-    return tf.stop_gradient(q)
+    return q
 
 
 def soft(q: tf.Tensor, log_prob: tf.Tensor, temperature: tf.Tensor) -> tf.Tensor:
-    """One-sample estimate of E_{a ~ pi}[Q(s, a) - temperature log pi(a|s)] [B]; constant for every gradient."""
-    return tf.stop_gradient(q - temperature * log_prob)
+    """One-sample estimate of E_{a ~ pi}[Q(s, a) - temperature log pi(a|s)] [B]."""
+    return q - temperature * log_prob
 
 
 VALUES: dict[str, Callable[..., tf.Tensor]] = {"hard": hard, "soft": soft}

@@ -1,0 +1,186 @@
+"""M-steps in training: which targets the Qs of a recipe see, and the gradient that follows (`objective/m_step.py`).
+
+| --m_step | bootstraps on | gradient flows through the target |
+|---|---|---|
+| direct | the recipe's slow networks | no |
+| residual | the Qs themselves, at two independent actions of the policy | yes |
+| gtd2, tdc | the Qs themselves, at an action of the policy | yes, weighted by b^T zeta |
+| elbo | the Qs themselves, at N actions of the policy with the weights that make them pi_omega's | yes |
+
+The stored s' stands for both samples that `residual` and `elbo` want of what follows (s, a). That is exact where
+the environment's step is deterministic, as MuJoCo's is; where it is not, they take the variance of s' for error (Baird
+1995), and gtd2 or tdc, which need one sample only, are to be preferred.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from virel_tf.algorithms.critics import Critics, Evidence
+from virel_tf.config import Config
+from virel_tf.networks.adam import FusedAdam
+from virel_tf.networks.policies import Sample
+from virel_tf.objective.boltzmann import importance_weights
+from virel_tf.objective.m_step import full_elbo, gtd2, projection_step, residual_gradient, squared_error, tdc
+from virel_tf.objective.targets import minimum
+from virel_tf.types import Transition
+
+LEAST_EPSILON = 1e-3  # of `elbo`, before the first residuals are known
+
+Loss = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
+
+
+class Given(NamedTuple):
+    """What an M-step starts from."""
+
+    batch: Transition
+    temperature: tf.Tensor  # []
+    epsilon: tf.Tensor  # []
+    draw_here: Callable[[], Sample]  # actions of the policy at s [B]
+    draw_next: Callable[[int, int], Sample]  # (which of several draws, actions per state N) -> at s' [B N]
+
+
+class Outcome(NamedTuple):
+    """What an M-step leaves: gradients for the optimiser of Q, and what the rest of the update needs."""
+
+    parts: list[tf.Tensor]  # the first layers' share of s, for the E-step
+    evidence: Evidence
+    loss: tf.Tensor  # E[1/2 (T Q - Q)^2] summed over the Qs, or what else the direct loss is
+    gradients: list[tf.Tensor]
+
+
+class MStep:
+    """Turns a batch into gradients of the Qs' parameters; `variables` is what it learns along with them."""
+
+    def __init__(self, config: Config, critics: Critics, parameters: list[tf.Variable], loss: Loss) -> None:
+        self.config, self.critics, self.parameters, self.loss = config, critics, parameters, loss
+        self.variables: list[tf.Variable] = []
+
+    def __call__(self, given: Given) -> Outcome:
+        """One M-step."""
+        raise NotImplementedError
+
+    def total_loss(self, evidence: Evidence) -> tf.Tensor:
+        """The loss, by default E[1/2 beta^2], summed over the Qs."""
+        return sum(self.loss(q, tf.stop_gradient(target)) for q, target in zip(*evidence, strict=True))
+
+    def online(self, given: Given) -> tuple[list[tf.Tensor], Evidence]:
+        """The observation's parts, and the Qs beside targets made of the Qs themselves."""
+        parts = self.critics.observation_parts(given.batch.observation)
+        return parts, Evidence(self.critics.of_action(parts, given.batch.action), self.online_targets(given, 0))
+
+    def online_targets(self, given: Given, which: int) -> list[tf.Tensor]:
+        """T^{pi_theta} Q by the Qs that learn, at an action of the policy."""
+        drawn = given.draw_next(which, 1)
+        qs = [q(given.batch.next_observation, drawn.action) for q in self.critics.qs]
+        return self.critics.targets(given.batch, self.critics.values(qs, drawn, given.temperature))
+
+
+class Direct(MStep):
+    """Regression on targets that are held fixed."""
+
+    def __call__(self, given: Given) -> Outcome:
+        """See `MStep`."""
+        critics, batch = self.critics, given.batch
+        with watching(self.parameters) as tape:
+            parts = critics.observation_parts(batch.observation)
+            qs = critics.of_action(parts, batch.action)
+            evidence = Evidence(qs, critics.targets(batch, critics.next_values(
+                batch.next_observation, lambda: given.draw_next(0, 1), given.temperature)))
+            loss = self.total_loss(evidence)
+        return Outcome(parts, evidence, loss, tape.gradient(loss, self.parameters))
+
+
+class Residual(MStep):
+    """Baird's residual gradient."""
+
+    def __call__(self, given: Given) -> Outcome:
+        """See `MStep`."""
+        with watching(self.parameters) as tape:
+            parts, evidence = self.online(given)
+            step = sum(residual_gradient(target - q, other - q) for q, target, other in zip(
+                *evidence, self.online_targets(given, 1), strict=True))
+        return Outcome(parts, evidence, self.total_loss(evidence), tape.gradient(step, self.parameters))
+
+
+class Projected(MStep):
+    """GTD2 or TDC for a nonlinear Q, with zeta learned by its own optimiser."""
+
+    def __init__(self, config: Config, critics: Critics, parameters: list[tf.Variable], loss: Loss,
+                 step: Callable[..., tf.Tensor]) -> None:
+        super().__init__(config, critics, parameters, loss)
+        self.step = step
+        self.zeta = [tf.Variable(tf.zeros_like(parameter), trainable=False) for parameter in parameters]
+        self.optimiser = FusedAdam(self.zeta, config.zeta_learning_rate)
+        self.variables = [*self.zeta, *self.optimiser.variables]
+
+    def __call__(self, given: Given) -> Outcome:
+        """See `MStep`."""
+        with watching(self.parameters, persistent=True) as tape:
+            directions = [tf.identity(zeta) for zeta in self.zeta]
+            with tf.autodiff.ForwardAccumulator(self.parameters, directions) as forward:
+                parts, evidence = self.online(given)
+                fitted = [forward.jvp(q) for q in evidence.predictions]  # b^T zeta
+            step, zeta_step = (sum(function(q, target, fit) for q, target, fit in zip(*evidence, fitted, strict=True))
+                               for function in (self.step, projection_step))
+        gradients = tape.gradient(step, self.parameters)
+        self.optimiser.apply(tape.gradient(zeta_step, self.parameters))
+        return Outcome(parts, evidence, self.total_loss(evidence), gradients)
+
+
+class FullElbo(MStep):
+    """The gradient of the ELBO itself."""
+
+    def __call__(self, given: Given) -> Outcome:
+        """See `MStep`."""
+        epsilon = tf.maximum(given.epsilon, LEAST_EPSILON)
+        with watching(self.parameters) as tape:
+            parts = self.critics.observation_parts(given.batch.observation)
+            qs = self.critics.of_action(parts, given.batch.action)
+            first, second = (self.boltzmann_values(given, which, epsilon) for which in range(2))
+            (targets, _), (independent, variance) = first, second
+            evidence, all_qs = Evidence(qs, targets), tf.concat(qs, 0)
+            step = full_elbo(minimum(self.critics.of_action(parts, given.draw_here().action)),
+                             tf.concat(targets, 0) - all_qs, tf.concat(independent, 0) - all_qs,
+                             tf.tile(variance, [len(qs)]), epsilon, self.config.epsilon_c, self.config.epsilon_p)
+        return Outcome(parts, evidence, self.total_loss(evidence), tape.gradient(step, self.parameters))
+
+    def boltzmann_values(self, given: Given, which: int, epsilon: tf.Tensor) -> tuple[list[tf.Tensor], tf.Tensor]:
+        """T^{pi_omega} Q per critic, and gamma Var_{pi_omega}[Q(s', .)] [B], from N actions of the policy at s'."""
+        count, batch = self.config.boltzmann_actions, given.batch
+        drawn = given.draw_next(which, count)
+        observations = tf.repeat(batch.next_observation, count, axis=0)
+        q = tf.reshape(minimum([q(observations, drawn.action) for q in self.critics.qs]), [-1, count])
+        weights = importance_weights(q, tf.reshape(drawn.log_prob, [-1, count]), epsilon)
+        value = tf.reduce_sum(weights * q, axis=-1)
+        variance = tf.reduce_sum(weights * tf.square(q - value[:, None]), axis=-1)
+        return (self.critics.targets(batch, [value] * len(self.critics.distinct)),
+                batch.discount * (1.0 - batch.terminated) * variance)
+
+
+M_STEPS: dict[str, Callable[..., MStep]] = {
+    "direct": Direct,
+    "residual": Residual,
+    "gtd2": lambda *arguments: Projected(*arguments, step=gtd2),
+    "tdc": lambda *arguments: Projected(*arguments, step=tdc),
+    "elbo": FullElbo,
+}
+
+
+def make_m_step(part: str | Loss, config: Config, critics: Critics, parameters: list[tf.Variable]) -> MStep:
+    """The M-step of that name, or the direct one with the user's own loss of (prediction, target)."""
+    if callable(part):
+        return Direct(config, critics, parameters, part)
+    return M_STEPS[part](config, critics, parameters, squared_error)
+
+
+@contextlib.contextmanager
+def watching(variables: list[tf.Variable], persistent: bool = False) -> Iterator[tf.GradientTape]:
+    """A tape that follows these variables and no others."""
+    with tf.GradientTape(persistent, watch_accessed_variables=False) as tape:
+        tape.watch(variables)
+        yield tape
