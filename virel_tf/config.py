@@ -120,6 +120,7 @@ class Config:
     eval_every: int = option(1000, EVALUATION, "environment steps between evaluations", least=1)
     eval_steps: int = option(1000, EVALUATION, "environment steps per evaluation (at least one whole episode)",
                              least=1)
+    diagnostics: bool = option(False, EVALUATION, "log the ELBO and KL(policy || Boltzmann policy) at evaluations")
     checkpoint_every: int = option(5000, EVALUATION, "environment steps between checkpoints", least=1,
                                    may_change=True)
 
@@ -141,6 +142,9 @@ class Config:
             raise ConfigError(f"--steps_per_iteration: {self.steps_per_iteration} is not a multiple of "
                               f"--num_envs={self.num_envs}")
         adjusted(RECIPES[self.variant], self)  # raises where a flag and the variant's parts do not go together
+        if self.diagnostics and self.recipe.policy == "deterministic":
+            raise ConfigError(f"--diagnostics: not allowed with --variant={self.variant}, whose policy is "
+                              "deterministic and so has no density; leave it out")
         for name in ("batch_size", "num_envs"):
             if self.replay_size < getattr(self, name):
                 raise ConfigError(f"--replay_size: {self.replay_size} is less than --{name}={getattr(self, name)}")

@@ -119,7 +119,7 @@ class Learner:
 
         def draw(size: int, stream: int, n_step: int = 1) -> Transition:
             seed = stream_seed(config.seed, stream, done)
-            return self._prepare(self.replay.sample(first, count, size, seed, n_step, config.discount))
+            return self.prepare(self.replay.sample(first, count, size, seed, n_step, config.discount))
 
         batch = draw(config.batch_size, BATCH, config.n_step)
         check_transition(batch)
@@ -167,7 +167,7 @@ class Learner:
                          tf.add_n(mean_q) / len(qs), tf.reduce_mean(vs[0]), mean_q[0] - mean_q[-1],
                          soft_reward_scale])
 
-    def _prepare(self, batch: Transition) -> Transition:
+    def prepare(self, batch: Transition) -> Transition:
         """Scales the rewards and, where asked for, the observations."""
         batch = batch._replace(reward=batch.reward * self.config.reward_scale)
         if not self.config.normalise_observations:

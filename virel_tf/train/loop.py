@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from virel_tf import runtime
+from virel_tf.algorithms.diagnostics import Diagnostics
 from virel_tf.algorithms.learner import METRICS
 from virel_tf.config import Config, differences, read_config
 from virel_tf.envs.make import make_env
@@ -82,6 +83,7 @@ class Training:
         self.run = Run(config)
         self.eval_env = make_env(config.env, fallback_length=config.path_length)
         self.actor = Actor(self.run.learner.policy)
+        self.diagnostics = Diagnostics(self.run.learner) if config.diagnostics else None
         self.store = CheckpointStore(folder / "checkpoints")
         self.window = Window()
         self.best = -np.inf
@@ -144,7 +146,10 @@ class Training:
         seconds = self.seconds_before + time.monotonic() - self.started
         rate = (self.run.step - self.start_step) / max(time.monotonic() - self.started, 1e-9)
         self.window.last_return = evaluation.mean
-        self.log.write({"step": self.run.step, **evaluation_columns(evaluation), **self.window.columns(),
+        columns = self.window.columns()
+        if self.diagnostics:
+            columns |= self.diagnostics.read(self.run.updates, columns["temperature"])
+        self.log.write({"step": self.run.step, **evaluation_columns(evaluation), **columns,
                         "seconds": round(seconds, 2), "steps_per_s": round(rate, 1)})
         self.window.clear()
 
