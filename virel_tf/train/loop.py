@@ -14,6 +14,7 @@ from virel_tf import runtime
 from virel_tf.algorithms.diagnostics import Diagnostics
 from virel_tf.algorithms.learner import METRICS
 from virel_tf.config import Config, differences, read_config
+from virel_tf.device import device_line
 from virel_tf.envs.make import make_env
 from virel_tf.errors import BadNumber, ConfigError, RunError
 from virel_tf.evaluate.rollout import Evaluation, evaluate_policy
@@ -104,6 +105,7 @@ class Training:
 
     def go(self, stop: StopRequest) -> int:
         """The loop over iterations and what follows each."""
+        self.progress.message(device_line(self.config.threads))
         if self.start_step:
             self.progress.message(f"{self.folder}: going on from step {self.start_step}")
         foreign = self.run.envs[0].foreign_state
