@@ -12,7 +12,7 @@ from virel_tf.objective import gradients as exact
 from virel_tf.objective.boltzmann import boltzmann
 from virel_tf.objective.elbo import elbo
 from virel_tf.objective.operators import diminishing_temperature, soft_value
-from virel_tf.tabular.mdp import random_mdp
+from virel_tf.tabular.mdp import FiniteMDP, random_mdp
 
 SIZES = [(2, 2, 3), (4, 3, 5), (6, 2, 7)]  # states, actions, hidden units
 CASES = [(size, seed) for size in SIZES for seed in range(8)]
@@ -54,9 +54,9 @@ class TanhQ:
         return tape.jacobian(q, parameters)
 
 
-def problem_and_q(case) -> tuple[exact.Problem, TanhQ]:
+def problem_and_q(case) -> tuple[FiniteMDP, TanhQ]:
     (states, actions, hidden), seed = case
-    return exact.Problem(*random_mdp(states, actions, 0.9, seed)), TanhQ(states, actions, hidden, seed)
+    return random_mdp(states, actions, 0.9, seed), TanhQ(states, actions, hidden, seed)
 
 
 def finite_differences(function: Callable[[np.ndarray], float], at: np.ndarray, step: float = 1e-5) -> np.ndarray:

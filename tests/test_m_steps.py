@@ -15,6 +15,7 @@ from virel_tf.objective.boltzmann import boltzmann, importance_weights
 from virel_tf.objective.m_step import full_elbo, gtd2, projection_step, residual_gradient, tdc
 from virel_tf.objective.operators import backup, climb
 from virel_tf.objective.residual import residual_error, residual_slope
+from virel_tf.tabular.mdp import FiniteMDP
 
 # On the networks of test_learner.py: Q(s', a') = 0.5 (3 + 2 * 0.5) = 2, so beta = 1 + 0.99 * 2 - 1.5.
 BETA = 1 + 0.99 * 2 - Q
@@ -118,7 +119,7 @@ CASES = [((4, 3, 2), seed) for seed in range(3)]
 class Draws:
     """Pairs h drawn uniformly, and two independent next states and actions for each; every field [GROUPS, GROUP]."""
 
-    def __init__(self, problem: exact.Problem, policy: np.ndarray, seed: int) -> None:
+    def __init__(self, problem: FiniteMDP, policy: np.ndarray, seed: int) -> None:
         random, shape = np.random.default_rng(seed), [GROUPS, GROUP]
         states, actions = problem.rewards.shape
         state, action = random.integers(states, size=shape), random.integers(actions, size=shape)

@@ -18,20 +18,15 @@ every pair, [S, K, P].
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
 from virel_tf.objective.boltzmann import Number, boltzmann, greedy
 from virel_tf.objective.operators import backup, boltzmann_value, optimal_value
 
-
-class Problem(NamedTuple):
-    """A finite MDP."""
-
-    rewards: tf.Tensor  # [S, K]
-    transitions: tf.Tensor  # [S, K, S]
-    discount: float
+if TYPE_CHECKING:
+    from virel_tf.tabular.mdp import FiniteMDP
 
 
 def mean_square(td_error: tf.Tensor, c: float = 1.0) -> tf.Tensor:
@@ -39,12 +34,12 @@ def mean_square(td_error: tf.Tensor, c: float = 1.0) -> tf.Tensor:
     return 0.5 * c * tf.reduce_mean(tf.square(td_error))
 
 
-def optimal_td_error(q: tf.Tensor, problem: Problem) -> tf.Tensor:
+def optimal_td_error(q: tf.Tensor, problem: FiniteMDP) -> tf.Tensor:
     """beta of T*; q [S, K] -> [S, K]."""
     return backup(problem.rewards, problem.transitions, optimal_value(q), problem.discount) - q
 
 
-def boltzmann_td_error(q: tf.Tensor, problem: Problem, temperature: Number) -> tf.Tensor:
+def boltzmann_td_error(q: tf.Tensor, problem: FiniteMDP, temperature: Number) -> tf.Tensor:
     """beta of T^{pi_omega} or T_{omega,k} at a given temperature; q [S, K] -> [S, K]."""
     return backup(problem.rewards, problem.transitions, boltzmann_value(q, temperature), problem.discount) - q
 
@@ -55,18 +50,18 @@ def gradient_from(td_error: tf.Tensor, td_jacobian: tf.Tensor, c: float = 1.0) -
     return c * tf.reduce_mean(td_error[:, :, None] * td_jacobian, axis=[0, 1])
 
 
-def policy_jacobian(jacobian: tf.Tensor, problem: Problem, policy: tf.Tensor) -> tf.Tensor:
+def policy_jacobian(jacobian: tf.Tensor, problem: FiniteMDP, policy: tf.Tensor) -> tf.Tensor:
     """Gamma(h) = gamma E_{s', a' ~ policy}[ grad Q' ] - grad Q, the policy held fixed; -> [S, K, P]."""
     expected = tf.einsum("sk,skp->sp", policy, jacobian)
     return problem.discount * tf.einsum("skt,tp->skp", problem.transitions, expected) - jacobian
 
 
-def optimal_jacobian(q: tf.Tensor, jacobian: tf.Tensor, problem: Problem) -> tf.Tensor:
+def optimal_jacobian(q: tf.Tensor, jacobian: tf.Tensor, problem: FiniteMDP) -> tf.Tensor:
     """grad beta of T*; -> [S, K, P]. The appendix leaves out the gamma."""
     return policy_jacobian(jacobian, problem, greedy(q))
 
 
-def boltzmann_jacobian(q: tf.Tensor, jacobian: tf.Tensor, problem: Problem, temperature: Number) -> tf.Tensor:
+def boltzmann_jacobian(q: tf.Tensor, jacobian: tf.Tensor, problem: FiniteMDP, temperature: Number) -> tf.Tensor:
     """grad beta at a temperature held fixed: that of T_{omega,k}; -> [S, K, P].
 
     The appendix (eq:nabla_bwk) leaves out gamma and the Q' that multiplies grad log p.
@@ -77,7 +72,7 @@ def boltzmann_jacobian(q: tf.Tensor, jacobian: tf.Tensor, problem: Problem, temp
             + problem.discount * tf.einsum("skt,tp->skp", problem.transitions, through_policy))
 
 
-def boltzmann_residual(q: tf.Tensor, problem: Problem, c: float = 1.0, iterations: int = 200) -> tf.Tensor:
+def boltzmann_residual(q: tf.Tensor, problem: FiniteMDP, c: float = 1.0, iterations: int = 200) -> tf.Tensor:
     """epsilon_omega by its recursive definition, epsilon = c/2 E[(T^{pi_omega} Q - Q)^2] with pi_omega at epsilon -> []
 
     The right side is positive as epsilon goes to 0, unless Q = T* Q, and bounded, so the two cross: found by bisection.
@@ -92,7 +87,7 @@ def boltzmann_residual(q: tf.Tensor, problem: Problem, c: float = 1.0, iteration
     return 0.5 * (low + high)
 
 
-def boltzmann_gradient(q: tf.Tensor, jacobian: tf.Tensor, problem: Problem, epsilon: tf.Tensor,
+def boltzmann_gradient(q: tf.Tensor, jacobian: tf.Tensor, problem: FiniteMDP, epsilon: tf.Tensor,
                        c: float = 1.0) -> tf.Tensor:
     r"""grad epsilon_omega for T^{pi_omega}, epsilon_omega defined by its fixed point; -> [P].
 
