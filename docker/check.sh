@@ -5,7 +5,7 @@
 #   docker/check.sh            needs buildah and debootstrap (Debian and Ubuntu have both), and root
 #   BASE=IMAGE docker/check.sh starts from an image that buildah knows, in place of a fresh Debian
 #
-# pip's and the system's own settings for packages and certificates are mounted for the build.
+# pip's settings on this machine (index, certificates) are mounted for the build; none of them stays in the image.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 export STORAGE_DRIVER=${STORAGE_DRIVER:-vfs} BUILDAH_ISOLATION=${BUILDAH_ISOLATION:-chroot}
@@ -32,7 +32,15 @@ fi
 
 say "build"
 mounts=()
-for file in /etc/pip.conf /etc/ssl/certs; do [ ! -e "$file" ] || mounts+=(--volume "$file:$file:ro"); done
+printf '[global]\n' >"$work/pip.conf"
+for key in index-url trusted-host; do
+    value=$(python3 -m pip config get "global.$key" 2>/dev/null) && printf '%s = %s\n' "$key" "$value" >>"$work/pip.conf"
+done
+if certificates=$(python3 -m pip config get global.cert 2>/dev/null); then
+    printf 'cert = /run/certificates\n' >>"$work/pip.conf"
+    mounts+=(--volume "$certificates:/run/certificates:ro")
+fi
+mounts+=(--volume "$work/pip.conf:/etc/pip.conf:ro")
 buildah bud --quiet --layers "${mounts[@]}" --file docker/Dockerfile --build-arg BASE="$BASE" --build-arg DEVICE=cpu \
     --tag virel-tf .
 container=$(buildah from virel-tf)

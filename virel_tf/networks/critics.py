@@ -7,10 +7,13 @@ import tensorflow as tf
 
 
 def dense(units: int, fan_in: int, seed: int, **settings) -> keras.layers.Dense:
-    """A layer before its activation: weights and biases uniform in +-1/sqrt(fan in); docs/algorithms.md says why."""
-    bound = fan_in**-0.5
-    kernel, bias = (keras.initializers.RandomUniform(-bound, bound, seed=part) for part in (seed, seed + 1000))
-    return keras.layers.Dense(units, kernel_initializer=kernel, bias_initializer=bias, **settings)
+    """A layer before its activation, begun as Glorot and Bengio (2010) do; docs/algorithms.md says what that is worth.
+
+    fan_in is that of the whole layer where this is a part of one.
+    """
+    bound = (6 / (fan_in + units)) ** 0.5
+    return keras.layers.Dense(units, kernel_initializer=keras.initializers.RandomUniform(-bound, bound, seed=seed),
+                              **settings)
 
 
 def output_layer(units: int, fan_in: int, seed: int) -> keras.layers.Dense:
