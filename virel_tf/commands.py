@@ -14,22 +14,48 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from virel_tf.algorithms.registry import variants_table
-from virel_tf.config import RUN, Config, option
+from virel_tf.config import RUN, Config, did_you_mean, option
 from virel_tf.errors import ConfigError
+
+POLICIES = ("best", "last")  # what a run keeps
 
 
 @dataclasses.dataclass(frozen=True)
 class EvaluateOptions:
     """The flags of `virel-tf evaluate`."""
 
-    run_dir: str = option("", RUN, "folder of the run to evaluate (required)")
-    policy: str = option("best", RUN, "which of the run's saved policies", choices=("best", "last"))
+    run_dir: str = option("", RUN, "folder of the run to evaluate")
+    policy: str = option("best", RUN, "which of the run's policies, best or last; or, without --run_dir, the folder of "
+                         "an exported one, such as RUN/policy/best")
     episodes: int = option(10, RUN, "episodes to play", least=1)
     seed: int = option(1, RUN, "seed of the first episode; later ones count up", least=0, most=2**31 - 1)
+    video: str = option("", RUN, "film the episodes into this file, .mp4 or .gif")
+
+    def __post_init__(self) -> None:
+        if not self.run_dir and self.policy in POLICIES:
+            raise ConfigError("--run_dir: evaluate needs it, or --policy=PATH; it must be the folder a training run "
+                              "wrote to")
+        if self.run_dir and self.policy not in POLICIES:
+            raise ConfigError(f"--policy: {self.policy!r} is not allowed with --run_dir; it must be one of "
+                              f"{', '.join(POLICIES)}" + did_you_mean(self.policy, POLICIES))
+        if self.video and not self.video.lower().endswith((".mp4", ".gif")):
+            raise ConfigError(f"--video: {self.video!r} is not allowed; it must end in .mp4 or .gif")
+
+
+@dataclasses.dataclass(frozen=True)
+class ExportOptions:
+    """The flags of `virel-tf export`."""
+
+    run_dir: str = option("", RUN, "folder of the run whose policy to export (required)")
+    policy: str = option("best", RUN, "which of the run's policies", choices=POLICIES)
+    format: str = option("saved_model", RUN, "a SavedModel for TensorFlow, or .tflite files for LiteRT",
+                         choices=("saved_model", "litert"))
+    out: str = option("", RUN, "folder that gets the next numbered version (default RUN/policy/POLICY, for litert "
+                      "RUN/litert/POLICY)")
 
     def __post_init__(self) -> None:
         if not self.run_dir:
-            raise ConfigError("--run_dir: evaluate needs it; it must be the folder a training run wrote to")
+            raise ConfigError("--run_dir: export needs it; it must be the folder a training run wrote to")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,8 +99,16 @@ def run_train(config: Config) -> int:
 
 
 def run_evaluate(options: EvaluateOptions) -> int:
-    from virel_tf.evaluate.command import evaluate_run
-    say(json.dumps(evaluate_run(options.run_dir, options.policy, options.episodes, options.seed)))
+    from virel_tf.evaluate.command import evaluate_export, evaluate_run
+    how = options.episodes, options.seed, options.video
+    say(json.dumps(evaluate_run(options.run_dir, options.policy, *how) if options.run_dir
+                   else evaluate_export(options.policy, *how)))
+    return 0
+
+
+def run_export(options: ExportOptions) -> int:
+    from virel_tf.export.command import export_run
+    say(json.dumps(export_run(options.run_dir, options.policy, options.out, options.format)))
     return 0
 
 
@@ -106,6 +140,9 @@ COMMANDS = {
                       "virel-tf theory --out=theory", TheoryOptions, run_theory, uses_tensorflow=False),
     "benchmark": Command("measure how fast a run trains on this machine; prints one line of JSON",
                          "virel-tf benchmark --env=Humanoid-v4 --seconds=60", BenchmarkOptions, run_benchmark),
+    "export": Command("write a run's policy for TensorFlow Serving or LiteRT; prints one line of JSON",
+                      "virel-tf export --run_dir=runs/HalfCheetah-v4/beta/seed1 --policy=best", ExportOptions,
+                      run_export),
 }
 
 
