@@ -33,7 +33,8 @@ setup(
         "matplotlib",
     ],
     extras_require={
-        "test": ["pytest", "pytest-xdist", "hypothesis", "ruff", "tensorboard", "psutil"],
+        "test": ["pytest", "pytest-xdist", "hypothesis", "ruff", "tensorboard", "psutil",
+                 f"tensorflow-serving-api{TENSORFLOW}"],
         "cuda": [f"tensorflow[and-cuda]{TENSORFLOW}"],
         "video": ["imageio[ffmpeg]"],
         "plots": ["tensorboard"],

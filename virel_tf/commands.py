@@ -14,10 +14,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from virel_tf.algorithms.registry import variants_table
-from virel_tf.config import RUN, Config, did_you_mean, option
+from virel_tf.config import POLICIES, RUN, Config, did_you_mean, option
 from virel_tf.errors import ConfigError
-
-POLICIES = ("best", "last")  # what a run keeps
 
 
 @dataclasses.dataclass(frozen=True)
@@ -99,10 +97,14 @@ def run_train(config: Config) -> int:
 
 
 def run_evaluate(options: EvaluateOptions) -> int:
-    from virel_tf.evaluate.command import evaluate_export, evaluate_run
     how = options.episodes, options.seed, options.video
-    say(json.dumps(evaluate_run(options.run_dir, options.policy, *how) if options.run_dir
-                   else evaluate_export(options.policy, *how)))
+    if options.run_dir:
+        from virel_tf.evaluate.command import evaluate_run
+        result = evaluate_run(options.run_dir, options.policy, *how)
+    else:
+        from virel_tf.evaluate.command import evaluate_export
+        result = evaluate_export(options.policy, *how)
+    say(json.dumps(result))
     return 0
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import virel_tf
 from virel_tf import runtime
-from virel_tf.config import Config
+from virel_tf.config import POLICIES, Config
 from virel_tf.envs.make import Environment, make_env
 from virel_tf.evaluate.saved_run import policy_path, read_run, read_weights, restore_critics, restore_policy
 from virel_tf.export.metadata import describe, evaluated_return
@@ -20,7 +20,6 @@ from virel_tf.export.versions import add_version, newest_version
 from virel_tf.files import atomic_write
 from virel_tf.networks.policy_file import SavedWeights
 
-POLICIES = ("best", "last")
 FOLDERS = {"saved_model": "policy", "litert": "litert"}  # below the run's, by format
 
 
