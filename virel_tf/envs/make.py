@@ -126,7 +126,9 @@ def _make(env_id: str, render_mode: str | None) -> gymnasium.Env:
         raise ConfigError(f"--env: {env_id!r} is not an id such as Hopper-v4 or module:Name-v0")
     try:
         with _without_warnings():
-            return gymnasium.make(env_id, render_mode=render_mode, disable_env_checker=True)
+            # Not every environment takes a render_mode.
+            return gymnasium.make(env_id, disable_env_checker=True,
+                                  **({"render_mode": render_mode} if render_mode else {}))
     except gymnasium.error.DependencyNotInstalled as error:
         raise ConfigError(f"--env: {env_id} needs a package that is missing: {_one_line(error)}") from error
     except gymnasium.error.Error as error:

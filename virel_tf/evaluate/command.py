@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from virel_tf import runtime
-from virel_tf.envs.make import Environment, make_env
+from virel_tf.envs.make import make_env
 from virel_tf.errors import ConfigError
 from virel_tf.evaluate.rollout import Evaluation, evaluate_policy
 from virel_tf.evaluate.saved_run import read_run, read_weights, restore_policy
-from virel_tf.evaluate.video import Film, headless_rendering
+from virel_tf.evaluate.video import Recorder, Studio
 from virel_tf.export.load import load_policy
 from virel_tf.networks.actor import Actor
 
@@ -22,10 +22,10 @@ def evaluate_run(run_dir: str, policy: str, episodes: int, seed: int, video: str
     config = read_run(run_dir)
     runtime.configure(config.threads)
     weights = read_weights(run_dir, policy)
-    env = make_env(config.env, fallback_length=config.path_length, render_mode=render_mode(video))
-    act = Actor(restore_policy(config, env, weights)).mean_action
+    environment = dict(env_id=config.env, fallback_length=config.path_length)
+    act = Actor(restore_policy(config, make_env(**environment), weights)).mean_action
     about = dict(env=config.env, variant=config.variant, policy=policy, step=weights.step)
-    return about | play(act, env, episodes, seed, video)
+    return about | play(act, environment, episodes, seed, video)
 
 
 def evaluate_export(path: str, episodes: int, seed: int, video: str = "") -> dict[str, Any]:
@@ -36,32 +36,22 @@ def evaluate_export(path: str, episodes: int, seed: int, video: str = "") -> dic
     except ConfigError as error:
         raise ConfigError(f"--policy: {error}, or, with --run_dir, one of best, last") from None
     about = policy.metadata
-    env = make_env(about["env"], fallback_length=about["path_length"], own_units=True, render_mode=render_mode(video))
-    if env.observation_size != about["observation"]["size"]:
-        raise ConfigError(f"--policy: {path} takes observations of {about['observation']['size']} numbers, and those "
-                          f"of {about['env']} have {env.observation_size} here")
+    environment = dict(env_id=about["env"], fallback_length=about["path_length"], own_units=True)
     about = dict(env=about["env"], variant=about["variant"], policy=str(policy.folder), step=about["step"])
-    return about | play(policy, env, episodes, seed, video)
+    return about | play(policy, environment, episodes, seed, video)
 
 
-def render_mode(video: str) -> str | None:
-    """How the environment must be made for a film of it."""
-    if not video:
-        return None
-    headless_rendering()
-    return "rgb_array"
-
-
-def play(act: Callable[[np.ndarray], np.ndarray], env: Environment, episodes: int, seed: int,
+def play(act: Callable[[np.ndarray], np.ndarray], environment: dict[str, Any], episodes: int, seed: int,
          video: str) -> dict[str, Any]:
-    """Plays the episodes, films them where a file is named, and closes the environment."""
-    if video:
-        with Film(video, env) as film:
-            played = [evaluate_policy(act, film, seed + episode, steps=1) for episode in range(episodes)]
-    else:
-        # Each episode has its own seed; asking for one step's worth of evaluation plays exactly one.
-        played = [evaluate_policy(act, env, seed + episode, steps=1) for episode in range(episodes)]
+    """Plays episodes in `make_env(**environment)`, and films them where a file is named."""
+    studio = Studio(video) if video else None
+    env = make_env(**environment)
+    recorder = Recorder(env)
+    # Each episode has its own seed; asking for one step's worth of evaluation plays exactly one.
+    played = [evaluate_policy(act, recorder, seed + episode, steps=1) for episode in range(episodes)]
     env.close()
+    if studio:
+        studio.film(environment, recorder.episodes)
     result = Evaluation([one.returns[0] for one in played], [one.lengths[0] for one in played])
     return dict(episodes=episodes, return_mean=result.mean, return_std=result.std, returns=result.returns,
                 lengths=result.lengths) | (dict(video=video) if video else {})
