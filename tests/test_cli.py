@@ -64,6 +64,8 @@ def complaint(*arguments: str) -> str:
     (["evaluate", "--env=Hopper-v4"], ["--env", "no such flag"]),
     (["evaluate", "--run_dir=x", "--video=film.avi"], ["--video", "'film.avi'", ".mp4 or .gif"]),
     (["export"], ["--run_dir"]),
+    (["latency"], ["--run_dir", "latency needs it"]),
+    (["latency", "--run_dir=x", "--seconds=0"], ["--seconds", "above 0"]),
     (["export", "--run_dir=x", "--policy=bst"], ["--policy", "best, last", "did you mean best?"]),
     (["export", "--run_dir=x", "--format=onnx"], ["--format", "'onnx'", "saved_model, litert"]),
     (["benchmark", "--seconds=0"], ["--seconds", "above 0"]),

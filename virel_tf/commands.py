@@ -52,8 +52,7 @@ class ExportOptions:
                       "RUN/litert/POLICY)")
 
     def __post_init__(self) -> None:
-        if not self.run_dir:
-            raise ConfigError("--run_dir: export needs it; it must be the folder a training run wrote to")
+        need_run(self.run_dir, "export")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,6 +65,24 @@ class BenchmarkOptions(Config):
     def config(self) -> Config:
         """The run to measure."""
         return Config(**{field.name: getattr(self, field.name) for field in dataclasses.fields(Config)})
+
+
+@dataclasses.dataclass(frozen=True)
+class LatencyOptions:
+    """The flags of `virel-tf latency`."""
+
+    run_dir: str = option("", RUN, "folder of the run whose policy to measure (required)")
+    policy: str = option("best", RUN, "which of the run's policies", choices=POLICIES)
+    seconds: float = option(10.0, RUN, "seconds to measure for", above=0)
+
+    def __post_init__(self) -> None:
+        need_run(self.run_dir, "latency")
+
+
+def need_run(run_dir: str, command: str) -> None:
+    """ConfigError where no run is named."""
+    if not run_dir:
+        raise ConfigError(f"--run_dir: {command} needs it; it must be the folder a training run wrote to")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -120,6 +137,12 @@ def run_benchmark(options: BenchmarkOptions) -> int:
     return 0
 
 
+def run_latency(options: LatencyOptions) -> int:
+    from virel_tf.benchmark.latency import measure_latency
+    say(json.dumps(measure_latency(options.run_dir, options.policy, options.seconds)))
+    return 0
+
+
 class Command(NamedTuple):
     """One command: the dataclass whose fields are its flags, and the function that is given an instance."""
 
@@ -145,6 +168,8 @@ COMMANDS = {
     "export": Command("write a run's policy for TensorFlow Serving or LiteRT; prints one line of JSON",
                       "virel-tf export --run_dir=runs/HalfCheetah-v4/beta/seed1 --policy=best", ExportOptions,
                       run_export),
+    "latency": Command("measure how fast an exported policy answers; prints one line of JSON",
+                       "virel-tf latency --run_dir=runs/HalfCheetah-v4/beta/seed1", LatencyOptions, run_latency),
 }
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from virel_tf import runtime
-from virel_tf.envs.make import make_env
+from virel_tf.envs.make import Environment, make_env
 from virel_tf.errors import ConfigError
 from virel_tf.evaluate.rollout import Evaluation, evaluate_policy
 from virel_tf.evaluate.saved_run import read_run, read_weights, restore_policy
@@ -23,9 +23,10 @@ def evaluate_run(run_dir: str, policy: str, episodes: int, seed: int, video: str
     runtime.configure(config.threads)
     weights = read_weights(run_dir, policy)
     environment = dict(env_id=config.env, fallback_length=config.path_length)
-    act = Actor(restore_policy(config, make_env(**environment), weights)).mean_action
+    env = make_env(**environment)
+    act = Actor(restore_policy(config, env, weights)).mean_action
     about = dict(env=config.env, variant=config.variant, policy=policy, step=weights.step)
-    return about | play(act, environment, episodes, seed, video)
+    return about | play(act, env, episodes, seed, video, environment)
 
 
 def evaluate_export(path: str, episodes: int, seed: int, video: str = "") -> dict[str, Any]:
@@ -38,14 +39,13 @@ def evaluate_export(path: str, episodes: int, seed: int, video: str = "") -> dic
     about = policy.metadata
     environment = dict(env_id=about["env"], fallback_length=about["path_length"], own_units=True)
     about = dict(env=about["env"], variant=about["variant"], policy=str(policy.folder), step=about["step"])
-    return about | play(policy, environment, episodes, seed, video)
+    return about | play(policy, make_env(**environment), episodes, seed, video, environment)
 
 
-def play(act: Callable[[np.ndarray], np.ndarray], environment: dict[str, Any], episodes: int, seed: int,
-         video: str) -> dict[str, Any]:
-    """Plays episodes in `make_env(**environment)`, and films them where a file is named."""
+def play(act: Callable[[np.ndarray], np.ndarray], env: Environment, episodes: int, seed: int, video: str,
+         environment: dict[str, Any]) -> dict[str, Any]:
+    """Plays episodes, and films them where a file is named, in another `make_env(**environment)`."""
     studio = Studio(video) if video else None
-    env = make_env(**environment)
     recorder = Recorder(env)
     # Each episode has its own seed; asking for one step's worth of evaluation plays exactly one.
     played = [evaluate_policy(act, recorder, seed + episode, steps=1) for episode in range(episodes)]

@@ -1,0 +1,89 @@
+"""LiteRT files: the same actions as the SavedModel, and NaN where that would refuse."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from untrained_run import make_run
+
+from virel_tf.envs import make_env
+from virel_tf.errors import RunError
+from virel_tf.evaluate.rollout import evaluate_policy
+from virel_tf.evaluate.saved_run import policy_path
+from virel_tf.export import lite
+from virel_tf.export.command import export_run
+from virel_tf.export.lite import run_lite
+from virel_tf.networks.policy_file import save_policy
+
+
+@pytest.fixture(scope="module")
+def pendulum(tmp_path_factory):
+    """A policy that balances: pushes against the pole's angle and its speed, through relu(x) - relu(-x)."""
+    run = make_run(tmp_path_factory.mktemp("lite") / "run", env="InvertedPendulum-v4", hidden=64,
+                   variant="ddpg")
+    feedback = np.array([0.3, 3.0, 0.6, 0.8])  # of position, angle and their speeds
+    first = np.stack([feedback, -feedback] * 32, axis=1)  # [4, 64]
+    second = np.random.default_rng(0).normal(1, 0.3, [64, 64]) * (np.eye(2)[None, :, None, :] * np.ones([32, 1, 32, 1])
+                                                                  ).reshape(64, 64) / 32
+    last = np.array([[1.0], [-1.0]] * 32) / 32
+    values = first, np.zeros(64), second, np.zeros(64), last, np.zeros(1)
+    for variable, value in zip(run.policy.trainable_variables, values, strict=True):
+        variable.assign(value)
+    save_policy(policy_path(run.folder, "best"), run.policy, 1000, run.critics.online)
+    export_run(run.folder, format="litert")
+    return run
+
+
+def models(run) -> dict[str, bytes]:
+    return {path.stem: path.read_bytes() for path in (run.folder / "litert" / "best" / "1").glob("*.tflite")}
+
+
+@pytest.mark.parametrize("rows", [0, 1, 7, 1000])
+def test_float32_answers_as_the_training_policy(pendulum, rows):
+    observation = pendulum.observations(rows)
+    action = run_lite(models(pendulum)["policy"], observation)
+    np.testing.assert_allclose(action, pendulum.action(observation), rtol=0, atol=1e-4)
+
+
+def test_normalised_observations_and_scaled_actions(humanoid, tmp_path):
+    result = export_run(humanoid.folder, format="litert", out=tmp_path)
+    observation = humanoid.observations(100)
+    for name, tolerance in (("policy", 1e-4), ("policy_int8", 0.1)):
+        action = run_lite((tmp_path / "1" / f"{name}.tflite").read_bytes(), observation)
+        np.testing.assert_allclose(action, humanoid.action(observation), rtol=0, atol=tolerance)
+    sizes = [(tmp_path / "1" / f"{name}.tflite").stat().st_size for name in ("policy", "policy_int8")]
+    assert sizes[1] < sizes[0] / 2
+    metadata = json.loads((tmp_path / "1" / "metadata.json").read_text())
+    assert metadata["largest_difference"]["policy.tflite"] < 1e-4 and result["path"] == str(tmp_path / "1")
+
+
+@pytest.mark.parametrize("name", ["policy", "policy_int8"])
+def test_both_files_balance_the_pole(pendulum, name):
+    interpreter = tf.lite.Interpreter(model_content=models(pendulum)[name])
+    stored = {np.dtype(tensor["dtype"]) for tensor in interpreter.get_tensor_details()}
+    assert (np.dtype(np.int8) in stored) == (name == "policy_int8")
+    act = interpreter.get_signature_runner()
+    env = make_env("InvertedPendulum-v4", own_units=True)
+    played = evaluate_policy(lambda observation: act(observation=observation[None])["action"][0], env, 3, steps=2000)
+    assert played.returns == [1000.0, 1000.0]
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("name", ["policy", "policy_int8"])
+def test_the_answer_to_what_is_not_a_number_is_not_a_number(pendulum, name, bad):
+    observation = np.zeros([3, 4], np.float32)
+    observation[1, 2] = bad
+    action = run_lite(models(pendulum)[name], observation)
+    assert np.isnan(action[1]).all()
+    if name == "policy":  # with int8 weights, the batch may share one range
+        assert np.isfinite(action[[0, 2]]).all()
+
+
+def test_a_file_that_answers_otherwise_is_not_kept(pendulum, tmp_path, monkeypatch):
+    monkeypatch.setattr(lite, "run_lite", lambda model, observation: np.zeros([len(observation), 1], np.float32))
+    with pytest.raises(RunError, match="differ from TensorFlow's by .* more than 0.0001"):
+        export_run(pendulum.folder, format="litert", out=tmp_path / "lite")
+    assert [path.name for path in (tmp_path / "lite").iterdir()] == [".lock"]
