@@ -34,10 +34,11 @@ setup(
     ],
     extras_require={
         "test": ["pytest", "pytest-xdist", "hypothesis", "ruff", "tensorboard", "psutil",
-                 f"tensorflow-serving-api{TENSORFLOW}"],
+                 f"tensorflow-serving-api{TENSORFLOW}", "tf2onnx>=1.17"],
         "cuda": [f"tensorflow[and-cuda]{TENSORFLOW}"],
         "video": ["imageio[ffmpeg]"],
         "plots": ["tensorboard"],
+        "onnx": ["tf2onnx>=1.17"],
     },
     entry_points={"console_scripts": ["virel-tf=virel_tf.cli:main"]},
 )

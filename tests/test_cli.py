@@ -67,7 +67,7 @@ def complaint(*arguments: str) -> str:
     (["latency"], ["--run_dir", "latency needs it"]),
     (["latency", "--run_dir=x", "--seconds=0"], ["--seconds", "above 0"]),
     (["export", "--run_dir=x", "--policy=bst"], ["--policy", "best, last", "did you mean best?"]),
-    (["export", "--run_dir=x", "--format=onnx"], ["--format", "'onnx'", "saved_model, litert"]),
+    (["export", "--run_dir=x", "--format=onx"], ["--format", "saved_model, litert, onnx", "did you mean onnx?"]),
     (["benchmark", "--seconds=0"], ["--seconds", "above 0"]),
     (["train", "--seconds=1"], ["--seconds", "no such flag"]),
 ])

@@ -46,10 +46,10 @@ class ExportOptions:
 
     run_dir: str = option("", RUN, "folder of the run whose policy to export (required)")
     policy: str = option("best", RUN, "which of the run's policies", choices=POLICIES)
-    format: str = option("saved_model", RUN, "a SavedModel for TensorFlow, or .tflite files for LiteRT",
-                         choices=("saved_model", "litert"))
-    out: str = option("", RUN, "folder that gets the next numbered version (default RUN/policy/POLICY, for litert "
-                      "RUN/litert/POLICY)")
+    format: str = option("saved_model", RUN, "a SavedModel for TensorFlow, .tflite files for LiteRT, or an .onnx "
+                         "file", choices=("saved_model", "litert", "onnx"))
+    out: str = option("", RUN, "folder that gets the next numbered version (default RUN/policy/POLICY, for "
+                      "others RUN/FORMAT/POLICY)")
 
     def __post_init__(self) -> None:
         need_run(self.run_dir, "export")
@@ -165,7 +165,7 @@ COMMANDS = {
                       "virel-tf theory --out=theory", TheoryOptions, run_theory, uses_tensorflow=False),
     "benchmark": Command("measure how fast a run trains on this machine; prints one line of JSON",
                          "virel-tf benchmark --env=Humanoid-v4 --seconds=60", BenchmarkOptions, run_benchmark),
-    "export": Command("write a run's policy for TensorFlow Serving or LiteRT; prints one line of JSON",
+    "export": Command("write a run's policy for TensorFlow Serving, LiteRT or ONNX; prints one line of JSON",
                       "virel-tf export --run_dir=runs/HalfCheetah-v4/beta/seed1 --policy=best", ExportOptions,
                       run_export),
     "latency": Command("measure how fast an exported policy answers; prints one line of JSON",

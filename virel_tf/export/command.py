@@ -12,7 +12,10 @@ from virel_tf import runtime
 from virel_tf.config import POLICIES, Config
 from virel_tf.envs.make import Environment, make_env
 from virel_tf.evaluate.saved_run import policy_path, read_run, read_weights, restore_critics, restore_policy
+from virel_tf.export.converted import write_converted
+from virel_tf.export.lite import lite_files
 from virel_tf.export.metadata import describe, evaluated_return
+from virel_tf.export.onnx import onnx_files
 from virel_tf.export.readme import models_config
 from virel_tf.export.saved_model import write_saved_model
 from virel_tf.export.signatures import ServedPolicy
@@ -20,7 +23,7 @@ from virel_tf.export.versions import add_version, newest_version
 from virel_tf.files import atomic_write
 from virel_tf.networks.policy_file import SavedWeights
 
-FOLDERS = {"saved_model": "policy", "litert": "litert"}  # below the run's, by format
+FOLDERS = {"saved_model": "policy", "litert": "litert", "onnx": "onnx"}  # below the run's, by format
 
 
 def export_run(run_dir: str | Path, which: str = "best", out: str | Path = "",
@@ -56,10 +59,10 @@ def writer(format: str, config: Config, env: Environment, weights: SavedWeights,
     """What fills a version's folder."""
     served = ServedPolicy(restore_policy(config, env, weights), restore_critics(config, env, weights), env,
                           config.reward_scale)
-    if format == "litert":
-        from virel_tf.export.lite import write_lite
-        return lambda folder: write_lite(folder, served, metadata)
-    return lambda folder: write_saved_model(folder, served, env, metadata, model_name)
+    if format == "saved_model":
+        return lambda folder: write_saved_model(folder, served, env, metadata, model_name)
+    files = lite_files if format == "litert" else onnx_files
+    return lambda folder: write_converted(folder, served, metadata, files(served))
 
 
 def holds(version: Path, weights: SavedWeights) -> bool:

@@ -54,6 +54,18 @@ class ServedPolicy:
         """observation [B, D] -> action [B, A]: the policy without its noise."""
         return {"action": self._scaled(self.policy.mean_action(self._checked(observation, "observation")))}
 
+    def unchecked_act(self) -> tf.types.experimental.PolymorphicFunction:
+        """`act` for runtimes that drop checks: there the action is NaN where a number of the observation is not finite.
+
+        Layers may lose a NaN on its way (the larger of NaN and 0 can be 0), so it takes a way of its own: 0 times NaN
+        or infinity is NaN.
+        """
+        def act(observation: tf.Tensor) -> Answer:
+            spoilt = tf.reduce_sum(0.0 * observation, axis=-1, keepdims=True)
+            return {"action": self.act(observation)["action"] + spoilt}
+
+        return tf.function(act, input_signature=self.signatures()["serving_default"].input_signature)
+
     def sample(self, observation: tf.Tensor, noise: tf.Tensor) -> Answer:
         """observation [B, D], standard normal noise [B, A] -> action [B, A] and its log density [B].
 

@@ -1,8 +1,9 @@
-"""LiteRT files: the same actions as the SavedModel, and NaN where that would refuse."""
+"""LiteRT and ONNX files: the same actions as the SavedModel, and NaN where that would refuse."""
 
 from __future__ import annotations
 
 import json
+import sys
 
 import numpy as np
 import pytest
@@ -10,12 +11,13 @@ import tensorflow as tf
 from untrained_run import make_run
 
 from virel_tf.envs import make_env
-from virel_tf.errors import RunError
+from virel_tf.errors import ConfigError, RunError
 from virel_tf.evaluate.rollout import evaluate_policy
 from virel_tf.evaluate.saved_run import policy_path
 from virel_tf.export import lite
 from virel_tf.export.command import export_run
 from virel_tf.export.lite import run_lite
+from virel_tf.export.onnx import run_onnx
 from virel_tf.networks.policy_file import save_policy
 
 
@@ -26,8 +28,7 @@ def pendulum(tmp_path_factory):
                    variant="ddpg")
     feedback = np.array([0.3, 3.0, 0.6, 0.8])  # of position, angle and their speeds
     first = np.stack([feedback, -feedback] * 32, axis=1)  # [4, 64]
-    second = np.random.default_rng(0).normal(1, 0.3, [64, 64]) * (np.eye(2)[None, :, None, :] * np.ones([32, 1, 32, 1])
-                                                                  ).reshape(64, 64) / 32
+    second = np.kron(np.random.default_rng(0).normal(1, 0.3, [32, 32]), np.eye(2)) / 32  # each sign to itself
     last = np.array([[1.0], [-1.0]] * 32) / 32
     values = first, np.zeros(64), second, np.zeros(64), last, np.zeros(1)
     for variable, value in zip(run.policy.trainable_variables, values, strict=True):
@@ -83,7 +84,25 @@ def test_the_answer_to_what_is_not_a_number_is_not_a_number(pendulum, name, bad)
 
 
 def test_a_file_that_answers_otherwise_is_not_kept(pendulum, tmp_path, monkeypatch):
-    monkeypatch.setattr(lite, "run_lite", lambda model, observation: np.zeros([len(observation), 1], np.float32))
-    with pytest.raises(RunError, match="differ from TensorFlow's by .* more than 0.0001"):
+    monkeypatch.setattr(lite, "run_lite", lambda model, observation: np.full([len(observation), 1], np.nan))
+    with pytest.raises(RunError, match="policy.tflite: its actions differ from TensorFlow's by nan"):
         export_run(pendulum.folder, format="litert", out=tmp_path / "lite")
     assert [path.name for path in (tmp_path / "lite").iterdir()] == [".lock"]
+
+
+def test_onnx_answers_as_the_training_policy(humanoid, tmp_path):
+    pytest.importorskip("tf2onnx")
+    export_run(humanoid.folder, format="onnx", out=tmp_path)
+    model = (tmp_path / "1" / "policy.onnx").read_bytes()
+    for rows in (0, 1, 7, 100):
+        observation = humanoid.observations(rows)
+        np.testing.assert_allclose(run_onnx(model, observation), humanoid.action(observation), rtol=0, atol=1e-4)
+    observation[3, 5] = np.inf
+    assert np.isnan(run_onnx(model, observation)).all(axis=1).tolist() == [row == 3 for row in range(100)]
+
+
+def test_onnx_without_its_converter_names_what_is_missing(pendulum, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "tf2onnx", None)
+    with pytest.raises(ConfigError, match="^--format: onnx needs the package tf2onnx"):
+        export_run(pendulum.folder, format="onnx", out=tmp_path / "onnx")
+    assert [path.name for path in (tmp_path / "onnx").iterdir()] == [".lock"]
