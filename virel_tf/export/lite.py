@@ -20,8 +20,9 @@ def lite_files(served: ServedPolicy) -> dict[str, Converted]:
 def convert(served: ServedPolicy, optimisations: list[tf.lite.Optimize]) -> bytes:
     """The file's content; its only signature is serving_default, observation [B, D] -> action [B, A]."""
     module = tf.Module()
-    module.parameters, module.act = served.variables, served.unchecked_act()
-    converter = tf.lite.TFLiteConverter.from_concrete_functions([module.act.get_concrete_function()], module)
+    module.parameters = served.variables
+    act = served.graph(served.unchecked_act, "observation")
+    converter = tf.lite.TFLiteConverter.from_concrete_functions([act], module)
     converter.optimizations = optimisations
     return converter.convert()
 

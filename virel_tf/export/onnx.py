@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import tensorflow as tf
 
 from virel_tf.errors import ConfigError
 from virel_tf.export.converted import Converted
@@ -17,8 +18,8 @@ def onnx_files(served: ServedPolicy) -> dict[str, Converted]:
         import tf2onnx
     except ImportError:
         raise ConfigError("--format: onnx needs the package tf2onnx; install virel_tf[onnx]") from None
-    function = served.unchecked_act()
-    model, _ = tf2onnx.convert.from_function(function, function.input_signature, opset=OPSET)
+    observation = tf.TensorSpec([None, served.observation_size], name="observation")
+    model, _ = tf2onnx.convert.from_function(tf.function(served.unchecked_act), [observation], opset=OPSET)
     return {"policy.onnx": Converted(model.SerializeToString(), run_onnx, 1e-4)}
 
 

@@ -32,12 +32,13 @@ def write_saved_model(folder: Path, served: ServedPolicy, env: Environment, meta
     (folder / "README.md").write_text(readme(metadata, model_name, examples))
 
 
-def example_inputs(signatures: dict[str, tf.types.experimental.PolymorphicFunction],
+def example_inputs(signatures: dict[str, tf.types.experimental.ConcreteFunction],
                    env: Environment) -> dict[str, dict[str, np.ndarray]]:
     """One row of input for each signature: a state the environment starts in, the middle action, no noise."""
     rows = {"observation": env.reset(seed=0), "action": env.action_middle, "noise": np.zeros(env.action_size)}
-    return {name: {spec.name: rows[spec.name].astype(np.float32)[None] for spec in function.input_signature}
-            for name, function in signatures.items()}
+    inputs = {name: [spec.name for spec in function.structured_input_signature[0]]
+              for name, function in signatures.items()}
+    return {name: {key: rows[key].astype(np.float32)[None] for key in keys} for name, keys in inputs.items()}
 
 
 def shapes_of(tensors: dict[str, np.ndarray]) -> dict[str, list[int | None]]:

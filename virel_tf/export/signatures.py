@@ -31,18 +31,20 @@ class ServedPolicy:
         self.middle, self.half_width = (array.astype(np.float32) for array in (env.action_middle,
                                                                                env.action_half_width))
 
-    def signatures(self) -> dict[str, tf.types.experimental.PolymorphicFunction]:
+    def signatures(self) -> dict[str, tf.types.experimental.ConcreteFunction]:
         """Every signature this policy has, by the name it is served under."""
-        observation = tf.TensorSpec([None, self.observation_size], name="observation")
-        noise, action = (tf.TensorSpec([None, self.action_size], name=name) for name in ("noise", "action"))
-        functions: dict[str, tuple[Callable[..., Answer], list[tf.TensorSpec]]] = {
-            "serving_default": (self.act, [observation])}
+        functions = {"serving_default": self.graph(self.act, "observation")}
         if not self.policy.deterministic:  # else there is nothing to draw and no density
-            functions |= {"sample": (self.sample, [observation, noise]), "distribution": (self.distribution,
-                                                                                          [observation])}
+            functions["sample"] = self.graph(self.sample, "observation", "noise")
+            functions["distribution"] = self.graph(self.distribution, "observation")
         if self.critics:
-            functions["value"] = (self.value, [observation, action])
-        return {name: tf.function(function, input_signature=specs) for name, (function, specs) in functions.items()}
+            functions["value"] = self.graph(self.value, "observation", "action")
+        return functions
+
+    def graph(self, function: Callable[..., Answer], *inputs: str) -> tf.types.experimental.ConcreteFunction:
+        """The function as a graph, for any number of rows."""
+        specs = [tf.TensorSpec([None, self._width(name)], name=name) for name in inputs]
+        return tf.function(function, input_signature=specs, autograph=False).get_concrete_function()
 
     @property
     def variables(self) -> list[tf.Variable]:
@@ -54,17 +56,14 @@ class ServedPolicy:
         """observation [B, D] -> action [B, A]: the policy without its noise."""
         return {"action": self._scaled(self.policy.mean_action(self._checked(observation, "observation")))}
 
-    def unchecked_act(self) -> tf.types.experimental.PolymorphicFunction:
+    def unchecked_act(self, observation: tf.Tensor) -> Answer:
         """`act` for runtimes that drop checks: there the action is NaN where a number of the observation is not finite.
 
         Layers may lose a NaN on its way (the larger of NaN and 0 can be 0), so it takes a way of its own: 0 times NaN
         or infinity is NaN.
         """
-        def act(observation: tf.Tensor) -> Answer:
-            spoilt = tf.reduce_sum(0.0 * observation, axis=-1, keepdims=True)
-            return {"action": self.act(observation)["action"] + spoilt}
-
-        return tf.function(act, input_signature=self.signatures()["serving_default"].input_signature)
+        spoilt = tf.reduce_sum(0.0 * observation, axis=-1, keepdims=True)
+        return {"action": self.act(observation)["action"] + spoilt}
 
     def sample(self, observation: tf.Tensor, noise: tf.Tensor) -> Answer:
         """observation [B, D], standard normal noise [B, A] -> action [B, A] and its log density [B].
@@ -112,9 +111,11 @@ class ServedPolicy:
 
     def _checked(self, tensor: tf.Tensor, name: str) -> tf.Tensor:
         """Fails in the graph where the input has another rank or width, or holds NaN or infinity."""
-        width = self.observation_size if name == "observation" else self.action_size
-        tensor = tf.ensure_shape(tensor, [None, width], name=f"{name}_shape")
+        tensor = tf.ensure_shape(tensor, [None, self._width(name)], name=f"{name}_shape")
         return tf.debugging.check_numerics(tensor, f"{name} must hold finite numbers", name=f"{name}_finite")
+
+    def _width(self, name: str) -> int:
+        return self.observation_size if name == "observation" else self.action_size
 
 
 def same_batch(one: tf.Tensor, other: tf.Tensor, names: str) -> None:
