@@ -34,7 +34,7 @@ setup(
     ],
     extras_require={
         "test": ["pytest", "pytest-xdist", "hypothesis", "ruff", "tensorboard", "psutil",
-                 f"tensorflow-serving-api{TENSORFLOW}", "tf2onnx>=1.17"],
+                 f"tensorflow-serving-api{TENSORFLOW}", "tf2onnx>=1.17", "onnxruntime"],
         "cuda": [f"tensorflow[and-cuda]{TENSORFLOW}"],
         "video": ["imageio[ffmpeg]"],
         "plots": ["tensorboard"],

@@ -19,6 +19,7 @@ import numpy as np
 
 from virel_tf.envs.make import Environment, Step, make_env
 from virel_tf.errors import ConfigError, RunError
+from virel_tf.files import TEMPORARY
 
 BACKENDS = ("egl", "osmesa")  # for MuJoCo: a GPU or Mesa through EGL; Mesa in memory
 PROBE = "import mujoco; mujoco.GLContext(16, 16).make_current()"
@@ -93,7 +94,8 @@ def draw(path: str, environment: dict[str, Any], episodes: list[Episode]) -> Non
     fps = env.frames_per_second / every
     how = dict(duration=1000 / fps, loop=0) if path.lower().endswith(".gif") else dict(fps=fps, macro_block_size=2)
     Path(path).parent.mkdir(parents=True, exist_ok=True)
-    with imageio.get_writer(path, **how) as film:
+    unfinished = Path(path).with_name(TEMPORARY + Path(path).name)
+    with imageio.get_writer(unfinished, **how) as film:
         for episode in episodes:
             env.reset(episode.seed)
             for i, action in enumerate(episode.actions):
@@ -101,4 +103,5 @@ def draw(path: str, environment: dict[str, Any], episodes: list[Episode]) -> Non
                     film.append_data(env.render())
                 env.step(action)
             film.append_data(env.render())
+    os.replace(unfinished, path)
     env.close()

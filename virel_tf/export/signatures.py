@@ -60,8 +60,11 @@ class ServedPolicy:
         """`act` for runtimes that drop checks: there the action is NaN where a number of the observation is not finite.
 
         Layers may lose a NaN on its way (the larger of NaN and 0 can be 0), so it takes a way of its own: 0 times NaN
-        or infinity is NaN.
+        or infinity is NaN. And they may broadcast or fold an observation of another width; cutting it into parts of
+        given widths is what such runtimes refuse to do with another.
         """
+        if self.observation_size > 1:
+            observation = tf.concat(tf.split(observation, [1, self.observation_size - 1], axis=1), axis=1)
         spoilt = tf.reduce_sum(0.0 * observation, axis=-1, keepdims=True)
         return {"action": self.act(observation)["action"] + spoilt}
 
