@@ -33,10 +33,12 @@ setup(
         "matplotlib",
     ],
     extras_require={
-        "test": ["pytest", "pytest-xdist", "hypothesis", "ruff", "tensorboard", "psutil"],
+        "test": ["pytest", "pytest-xdist", "hypothesis", "ruff", "tensorboard", "psutil",
+                 f"tensorflow-serving-api{TENSORFLOW}", "tf2onnx>=1.17", "onnxruntime"],
         "cuda": [f"tensorflow[and-cuda]{TENSORFLOW}"],
         "video": ["imageio[ffmpeg]"],
         "plots": ["tensorboard"],
+        "onnx": ["tf2onnx>=1.17"],
     },
     entry_points={"console_scripts": ["virel-tf=virel_tf.cli:main"]},
 )

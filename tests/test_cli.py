@@ -58,10 +58,16 @@ def complaint(*arguments: str) -> str:
     (["--seed=1", "evaluate"], ["'evaluate'", "command comes first"]),
     (["--flagfile=no/such/file"], ["--flagfile", "no/such/file", "No such file"]),
     (["--flagfile"], ["--flagfile"]),
-    (["evaluate"], ["--run_dir"]),
+    (["evaluate"], ["--run_dir", "--policy=PATH"]),
     (["evaluate", "--run_dir=x", "--policy=bst"], ["--policy", "best, last", "did you mean best?"]),
     (["evaluate", "--run_dir=x", "--episodes=0"], ["--episodes", "at least 1"]),
     (["evaluate", "--env=Hopper-v4"], ["--env", "no such flag"]),
+    (["evaluate", "--run_dir=x", "--video=film.avi"], ["--video", "'film.avi'", ".mp4 or .gif"]),
+    (["export"], ["--run_dir"]),
+    (["latency"], ["--run_dir", "latency needs it"]),
+    (["latency", "--run_dir=x", "--seconds=0"], ["--seconds", "above 0"]),
+    (["export", "--run_dir=x", "--policy=bst"], ["--policy", "best, last", "did you mean best?"]),
+    (["export", "--run_dir=x", "--format=onx"], ["--format", "saved_model, litert, onnx", "did you mean onnx?"]),
     (["benchmark", "--seconds=0"], ["--seconds", "above 0"]),
     (["train", "--seconds=1"], ["--seconds", "no such flag"]),
 ])
@@ -206,7 +212,20 @@ def test_evaluate_prints_one_line_of_json(put, capsys):
     put("virel_tf.evaluate.command", "evaluate_run", lambda *arguments: {"got": arguments})
     assert cli.main(["evaluate", "--run_dir=r", "--policy=last", "--episodes=3"]) == 0
     output = capsys.readouterr().out
-    assert output.count("\n") == 1 and json.loads(output) == {"got": ["r", "last", 3, 1]}
+    assert output.count("\n") == 1 and json.loads(output) == {"got": ["r", "last", 3, 1, ""]}
+
+
+def test_evaluate_without_a_run_takes_the_folder_of_an_export(put, capsys):
+    put("virel_tf.evaluate.command", "evaluate_export", lambda *arguments: {"got": arguments})
+    assert cli.main(["evaluate", "--policy=some/where", "--video=film.GIF"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"got": ["some/where", 10, 1, "film.GIF"]}
+
+
+def test_export_prints_one_line_of_json(put, capsys):
+    put("virel_tf.export.command", "export_run", lambda *arguments: {"got": arguments})
+    assert cli.main(["export", "--run_dir=r", "--policy=last", "--out=o", "--format=litert"]) == 0
+    output = capsys.readouterr().out
+    assert output.count("\n") == 1 and json.loads(output) == {"got": ["r", "last", "o", "litert"]}
 
 
 def test_benchmark_gets_the_config_and_the_seconds(put, capsys):

@@ -13,7 +13,7 @@ from virel_tf.networks.actor import Actor
 from virel_tf.networks.adam import FusedAdam
 from virel_tf.networks.critics import QNetwork
 from virel_tf.networks.policies import Policy, sample, squashed_gaussian
-from virel_tf.networks.policy_file import load_policy, save_policy
+from virel_tf.networks.policy_file import read_policy, save_policy
 
 
 def make_policy(seed: int = 1, statistics: bool = False, **settings) -> Policy:
@@ -86,10 +86,25 @@ def test_the_actor_follows_the_policy_only_when_refreshed():
 
 def test_a_saved_policy_brings_its_statistics_along(tmp_path):
     policy, other = make_policy(seed=1, statistics=True), make_policy(seed=2)
-    save_policy(tmp_path / "policies" / "best.npz", policy, step=7)
-    assert load_policy(tmp_path / "policies" / "best.npz", other) == 7
+    q, other_q = (QNetwork(5, 3, hidden=8, layers=2, seed=seed, name="q0") for seed in (1, 2))
+    save_policy(tmp_path / "policies" / "best.npz", policy, 7, [q])
+    saved = read_policy(tmp_path / "policies" / "best.npz")
+    saved.restore(other)
+    saved.restore(other_q)
+    assert saved.step == 7
     observation = np.ones([1, 5], np.float32)
     np.testing.assert_array_equal(policy.mean_action(observation), other.mean_action(observation))
+    np.testing.assert_array_equal(q(observation, np.ones([1, 3])), other_q(observation, np.ones([1, 3])))
+
+
+def test_a_fingerprint_is_of_the_weights_alone(tmp_path):
+    policy = make_policy(seed=1)
+    save_policy(tmp_path / "one.npz", policy, step=7)
+    save_policy(tmp_path / "two.npz", policy, step=8)
+    policy.output_layer.bias.assign(np.full(6, 0.5))
+    save_policy(tmp_path / "three.npz", policy, step=8)
+    one, two, three = (read_policy(tmp_path / f"{name}.npz").fingerprint for name in ("one", "two", "three"))
+    assert one == two != three
 
 
 def test_normaliser_has_the_moments_of_all_it_saw():

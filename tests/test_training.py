@@ -13,6 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from virel_tf import load_policy
+
 SMALL = ["--env=Hopper-v4", "--hidden=32", "--batch_size=32", "--random_steps=200", "--eval_every=500",
          "--eval_steps=100", "--checkpoint_every=400", "--replay_size=1000", "--epsilon_samples=600", "--threads=1"]
 WALL_CLOCK = ("seconds", "steps_per_s")
@@ -61,6 +63,23 @@ def test_a_run_leaves_what_a_user_expects(uninterrupted):
     assert (uninterrupted / "policies" / "best.npz").is_file() and (uninterrupted / "policies" / "last.npz").is_file()
     assert list((uninterrupted / "tensorboard").glob("events*"))
     assert len(list((uninterrupted / "checkpoints").glob("step-*"))) == 2
+    for which in ("best", "last"):
+        assert (uninterrupted / "policy" / which / "1" / "saved_model.pb").is_file()
+
+
+def test_a_run_exports_the_policies_it_saved(uninterrupted):
+    observation = np.random.default_rng(0).normal(size=[100, 11]).astype(np.float32)
+    for which, step in (("best", None), ("last", 2000)):
+        with np.load(uninterrupted / "policies" / f"{which}.npz") as saved:
+            x = observation
+            for layer in ("hidden/dense0", "hidden/dense1"):
+                x = np.maximum(x @ saved[f"policy/{layer}/kernel"] + saved[f"policy/{layer}/bias"], 0)
+            loc = (x @ saved["policy/output/kernel"] + saved["policy/output/bias"])[:, :3]
+            assert step in (None, int(saved["step"]))
+        policy = load_policy(uninterrupted / "policy" / which)
+        np.testing.assert_allclose(policy(observation), np.tanh(loc), rtol=0, atol=1e-6)
+        row = next(row for row in metrics(uninterrupted) if int(row["step"]) == policy.metadata["step"])
+        assert float(row["eval_return"]) == policy.metadata["return"]
 
 
 def test_evaluate_prints_one_json_line(uninterrupted):
@@ -73,6 +92,11 @@ def test_resumed_after_the_end_of_its_steps_equals_uninterrupted(uninterrupted, 
     virel(*SMALL, "--total_steps=900", f"--run_dir={tmp_path}")
     virel(*SMALL, "--total_steps=2000", f"--run_dir={tmp_path}")
     assert_same_run(uninterrupted, tmp_path)
+    last = tmp_path / "policy" / "last"
+    assert [load_policy(last / version).metadata["step"] for version in ("1", "2")] == [900, 2000]
+    before = sorted(tmp_path.glob("policy/*/[0-9]*"))
+    virel(*SMALL, "--total_steps=2000", f"--run_dir={tmp_path}")  # nothing left to do, so nothing new to export
+    assert sorted(tmp_path.glob("policy/*/[0-9]*")) == before
 
 
 @pytest.mark.parametrize("number, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])

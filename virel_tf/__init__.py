@@ -1,12 +1,18 @@
 """Reinforcement learning as variational EM (VIREL) in TensorFlow."""
 
+from __future__ import annotations
+
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from virel_tf.algorithms import RECIPES, Recipe, register
 from virel_tf.config import Config
 
+if TYPE_CHECKING:
+    from virel_tf.export.load import ExportedPolicy
+
 __version__ = "0.1.0"
-__all__ = ["RECIPES", "Config", "Recipe", "fit", "register"]
+__all__ = ["RECIPES", "Config", "Recipe", "fit", "load_policy", "register"]
 
 
 def fit(config: Config) -> Path:
@@ -17,3 +23,12 @@ def fit(config: Config) -> Path:
     from virel_tf.train.loop import train  # TensorFlow comes in only now
     train(config)
     return config.directory
+
+
+def load_policy(path: str | Path) -> ExportedPolicy:
+    """An exported policy as a function: observations [D] or [B, D] to actions in the environment's own units.
+
+    `path` is a version such as RUN/policy/best/1, or the folder of the versions, whose newest is taken.
+    """
+    from virel_tf.export.load import load_policy as load
+    return load(path)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from virel_tf.algorithms.registry import variants_table
-from virel_tf.config import RUN, Config, option
+from virel_tf.config import POLICIES, RUN, Config, did_you_mean, option
 from virel_tf.errors import ConfigError
 
 
@@ -22,14 +22,37 @@ from virel_tf.errors import ConfigError
 class EvaluateOptions:
     """The flags of `virel-tf evaluate`."""
 
-    run_dir: str = option("", RUN, "folder of the run to evaluate (required)")
-    policy: str = option("best", RUN, "which of the run's saved policies", choices=("best", "last"))
+    run_dir: str = option("", RUN, "folder of the run to evaluate")
+    policy: str = option("best", RUN, "which of the run's policies, best or last; or, without --run_dir, the folder of "
+                         "an exported one, such as RUN/policy/best")
     episodes: int = option(10, RUN, "episodes to play", least=1)
     seed: int = option(1, RUN, "seed of the first episode; later ones count up", least=0, most=2**31 - 1)
+    video: str = option("", RUN, "film the episodes into this file, .mp4 or .gif")
 
     def __post_init__(self) -> None:
-        if not self.run_dir:
-            raise ConfigError("--run_dir: evaluate needs it; it must be the folder a training run wrote to")
+        if not self.run_dir and self.policy in POLICIES:
+            raise ConfigError("--run_dir: evaluate needs it, or --policy=PATH; it must be the folder a training run "
+                              "wrote to")
+        if self.run_dir and self.policy not in POLICIES:
+            raise ConfigError(f"--policy: {self.policy!r} is not allowed with --run_dir; it must be one of "
+                              f"{', '.join(POLICIES)}" + did_you_mean(self.policy, POLICIES))
+        if self.video and not self.video.lower().endswith((".mp4", ".gif")):
+            raise ConfigError(f"--video: {self.video!r} is not allowed; it must end in .mp4 or .gif")
+
+
+@dataclasses.dataclass(frozen=True)
+class ExportOptions:
+    """The flags of `virel-tf export`."""
+
+    run_dir: str = option("", RUN, "folder of the run whose policy to export (required)")
+    policy: str = option("best", RUN, "which of the run's policies", choices=POLICIES)
+    format: str = option("saved_model", RUN, "a SavedModel for TensorFlow, .tflite files for LiteRT, or an .onnx "
+                         "file", choices=("saved_model", "litert", "onnx"))
+    out: str = option("", RUN, "folder that gets the next numbered version (default RUN/policy/POLICY, for "
+                      "others RUN/FORMAT/POLICY)")
+
+    def __post_init__(self) -> None:
+        need_run(self.run_dir, "export")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,6 +65,24 @@ class BenchmarkOptions(Config):
     def config(self) -> Config:
         """The run to measure."""
         return Config(**{field.name: getattr(self, field.name) for field in dataclasses.fields(Config)})
+
+
+@dataclasses.dataclass(frozen=True)
+class LatencyOptions:
+    """The flags of `virel-tf latency`."""
+
+    run_dir: str = option("", RUN, "folder of the run whose policy to measure (required)")
+    policy: str = option("best", RUN, "which of the run's policies", choices=POLICIES)
+    seconds: float = option(10.0, RUN, "seconds to measure for", above=0)
+
+    def __post_init__(self) -> None:
+        need_run(self.run_dir, "latency")
+
+
+def need_run(run_dir: str, command: str) -> None:
+    """ConfigError where no run is named."""
+    if not run_dir:
+        raise ConfigError(f"--run_dir: {command} needs it; it must be the folder a training run wrote to")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,14 +114,32 @@ def run_train(config: Config) -> int:
 
 
 def run_evaluate(options: EvaluateOptions) -> int:
-    from virel_tf.evaluate.command import evaluate_run
-    say(json.dumps(evaluate_run(options.run_dir, options.policy, options.episodes, options.seed)))
+    how = options.episodes, options.seed, options.video
+    if options.run_dir:
+        from virel_tf.evaluate.command import evaluate_run
+        result = evaluate_run(options.run_dir, options.policy, *how)
+    else:
+        from virel_tf.evaluate.command import evaluate_export
+        result = evaluate_export(options.policy, *how)
+    say(json.dumps(result))
+    return 0
+
+
+def run_export(options: ExportOptions) -> int:
+    from virel_tf.export.command import export_run
+    say(json.dumps(export_run(options.run_dir, options.policy, options.out, options.format)))
     return 0
 
 
 def run_benchmark(options: BenchmarkOptions) -> int:
     from virel_tf.benchmark.command import run_benchmark as measure
     say(json.dumps(measure(options.config, options.seconds)))
+    return 0
+
+
+def run_latency(options: LatencyOptions) -> int:
+    from virel_tf.benchmark.latency import measure_latency
+    say(json.dumps(measure_latency(options.run_dir, options.policy, options.seconds)))
     return 0
 
 
@@ -106,6 +165,11 @@ COMMANDS = {
                       "virel-tf theory --out=theory", TheoryOptions, run_theory, uses_tensorflow=False),
     "benchmark": Command("measure how fast a run trains on this machine; prints one line of JSON",
                          "virel-tf benchmark --env=Humanoid-v4 --seconds=60", BenchmarkOptions, run_benchmark),
+    "export": Command("write a run's policy for TensorFlow Serving, LiteRT or ONNX; prints one line of JSON",
+                      "virel-tf export --run_dir=runs/HalfCheetah-v4/beta/seed1 --policy=best", ExportOptions,
+                      run_export),
+    "latency": Command("measure how fast an exported policy answers; prints one line of JSON",
+                       "virel-tf latency --run_dir=runs/HalfCheetah-v4/beta/seed1", LatencyOptions, run_latency),
 }
 
 

@@ -33,6 +33,9 @@ RUN, PAPER, PARTS, BETA, NETWORK, DATA, EVALUATION, MACHINE = (
     "evaluation and files", "machine")
 
 
+POLICIES = ("best", "last")  # what a run keeps of its policies: that of the best evaluation, and the newest
+
+
 @dataclasses.dataclass(frozen=True)
 class Config:
     """What a run is. Field names are the flag names."""

@@ -45,6 +45,12 @@ def write_through(path: Path, data: bytes) -> None:
         os.fsync(file.fileno())
 
 
+def sync_file(path: Path) -> None:
+    """Waits until the disk has a file that somebody else wrote."""
+    with open(path, "rb") as file:
+        os.fsync(file.fileno())
+
+
 def sync_folder(folder: Path) -> None:
     """Makes the names in a folder last, where the file system can."""
     descriptor = os.open(folder, os.O_RDONLY)

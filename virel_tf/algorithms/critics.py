@@ -56,9 +56,14 @@ class Critics:
         self.mean_reward, self.mean_bonus = RunningMean(ALIGNMENT_DECAY), RunningMean(ALIGNMENT_DECAY)
 
     @property
+    def online(self) -> list[keras.Model]:
+        """The networks that learn: every Q, then every V."""
+        return [*self.qs, *self.vs]
+
+    @property
     def models(self) -> list[keras.Model]:
         """Every network, for a checkpoint."""
-        return [*self.qs, *self.vs, *self.slow]
+        return [*self.online, *self.slow]
 
     @property
     def variables(self) -> list[tf.Variable]:

@@ -30,8 +30,9 @@ class Step(NamedTuple):
 class Environment:
     """A gymnasium environment with one shape of interface; see `make_env`."""
 
-    def __init__(self, env: gymnasium.Env, path_length: int | None = None) -> None:
+    def __init__(self, env: gymnasium.Env, path_length: int | None = None, own_units: bool = False) -> None:
         box = env.action_space
+        self.observation_space, self.action_space = env.observation_space, box
         self._env = env
         self._path_length = math.inf if path_length is None else path_length
         self._steps = 0
@@ -39,12 +40,13 @@ class Environment:
         self.observation_size: int = gymnasium.spaces.flatdim(env.observation_space)
         self.action_size: int = int(np.prod(box.shape))
         self._action_shape, self._action_dtype = box.shape, box.dtype
-        self._whole_numbers = np.issubdtype(box.dtype, np.integer)
+        self.whole_numbers: bool = np.issubdtype(box.dtype, np.integer)
+        self._own_units = own_units
         # In float64 and halved first: high - low can exceed what the box's own type holds.
         self._low = box.low.reshape(-1).astype(np.float64)
         self._high = box.high.reshape(-1).astype(np.float64)
-        self._middle = self._low / 2 + self._high / 2
-        self._half_width = self._high / 2 - self._low / 2
+        self.action_middle: np.ndarray = self._low / 2 + self._high / 2
+        self.action_half_width: np.ndarray = self._high / 2 - self._low / 2
         self.action_low: np.ndarray = self._low.astype(np.float32)
         self.action_high: np.ndarray = self._high.astype(np.float32)
 
@@ -55,7 +57,7 @@ class Environment:
         return self._flatten(observation)
 
     def step(self, action: np.ndarray) -> Step:
-        """One step with an action in [-1, 1]^A; what lies outside is clipped."""
+        """One step with an action in [-1, 1]^A, or in the environment's own units; what lies outside is clipped."""
         observation, reward, terminated, truncated, _ = self._env.step(self._scale(action))
         self._steps += 1
         if self._steps >= self._path_length and not terminated:
@@ -80,40 +82,53 @@ class Environment:
         """Parts of the environment whose state cannot be captured; best asked after a reset."""
         return foreign_parts(self._env)
 
+    def render(self) -> np.ndarray:
+        """The picture [H, W, 3] of where it stands, where it was made with render_mode="rgb_array"."""
+        return self._env.render()
+
+    @property
+    def frames_per_second(self) -> float:
+        """How fast pictures of its steps must follow each other to be as fast as the environment is."""
+        return float(self._env.metadata.get("render_fps", 30))
+
     def close(self) -> None:
         """Frees what the environment holds."""
         self._env.close()
 
     def _scale(self, action: np.ndarray) -> np.ndarray:
-        scaled = self._middle + self._half_width * action
+        scaled = action if self._own_units else self.action_middle + self.action_half_width * action
         scaled = np.minimum(np.maximum(scaled, self._low), self._high)
-        if self._whole_numbers:
+        if self.whole_numbers:
             scaled = np.rint(scaled)
         return scaled.astype(self._action_dtype).reshape(self._action_shape)
 
 
-def make_env(env_id: str, path_length: int | None = None, fallback_length: int | None = None) -> Environment:
+def make_env(env_id: str, path_length: int | None = None, fallback_length: int | None = None, own_units: bool = False,
+             render_mode: str | None = None) -> Environment:
     """The gymnasium environment `env_id`, whose episodes are truncated after `path_length` steps.
 
     The environment's own time limit holds as well; one that has none gets `fallback_length` where no path_length is
-    given. An id that cannot be used raises a ConfigError naming --env.
+    given. Where `own_units`, actions are not in [-1, 1] but what the environment itself takes. An id that cannot be
+    used raises a ConfigError naming --env.
     """
-    env = _make(env_id)
+    env = _make(env_id, render_mode)
     problem = _problem(env)
     if problem:
         env.close()
         raise ConfigError(f"--env: {env_id} has {problem}")
     if path_length is None and env.spec.max_episode_steps is None:
         path_length = fallback_length
-    return Environment(env, path_length)
+    return Environment(env, path_length, own_units)
 
 
-def _make(env_id: str) -> gymnasium.Env:
+def _make(env_id: str, render_mode: str | None) -> gymnasium.Env:
     if not re.fullmatch(r"(\w[\w.]*:)?[^:]+", env_id):
         raise ConfigError(f"--env: {env_id!r} is not an id such as Hopper-v4 or module:Name-v0")
     try:
         with _without_warnings():
-            return gymnasium.make(env_id, disable_env_checker=True)
+            # Not every environment takes a render_mode.
+            return gymnasium.make(env_id, disable_env_checker=True,
+                                  **({"render_mode": render_mode} if render_mode else {}))
     except gymnasium.error.DependencyNotInstalled as error:
         raise ConfigError(f"--env: {env_id} needs a package that is missing: {_one_line(error)}") from error
     except gymnasium.error.Error as error:

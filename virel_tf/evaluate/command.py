@@ -1,43 +1,57 @@
-"""`virel-tf evaluate`: a finished or running run's policy, in its environment, with the mean action."""
+"""`virel-tf evaluate`: a run's policy, or an exported one, in its environment, with the mean action."""
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from virel_tf import runtime
-from virel_tf.algorithms.registry import RECIPES
-from virel_tf.config import Config, read_config
-from virel_tf.envs.make import make_env
+from virel_tf.envs.make import Environment, make_env
 from virel_tf.errors import ConfigError
 from virel_tf.evaluate.rollout import Evaluation, evaluate_policy
+from virel_tf.evaluate.saved_run import read_run, read_weights, restore_policy
+from virel_tf.evaluate.video import Recorder, Studio
+from virel_tf.export.load import load_policy
 from virel_tf.networks.actor import Actor
-from virel_tf.networks.policies import Policy
-from virel_tf.networks.policy_file import load_policy
 
 
-def evaluate_run(run_dir: str, policy: str, episodes: int, seed: int) -> dict[str, Any]:
+def evaluate_run(run_dir: str, policy: str, episodes: int, seed: int, video: str = "") -> dict[str, Any]:
     """Plays `episodes` whole episodes with a run's best or last policy; returns their returns and lengths."""
-    folder, path = Path(run_dir), Path(run_dir) / "policies" / f"{policy}.npz"
-    if not (folder / "config.json").is_file():
-        raise ConfigError(f"--run_dir: {run_dir} holds no run (no config.json there)")
-    if not path.is_file():
-        raise ConfigError(f"--run_dir: {run_dir} holds no {policy} policy yet ({path.name} comes with the first "
-                          f"{'evaluation' if policy == 'best' else 'checkpoint'})")
-    saved = read_config(folder)
-    if saved["variant"] not in RECIPES:
-        raise ConfigError(f"--run_dir: {run_dir} is a run of {saved['variant']!r}, which does not ship with the "
-                          "package; call virel_tf.register, as its training did, and evaluate_run from Python")
-    config = Config(**saved)
+    config = read_run(run_dir)
     runtime.configure(config.threads)
-    env = make_env(config.env, fallback_length=config.path_length)
-    network = Policy(env.observation_size, env.action_size, config.hidden, config.layers, 0, config.activation,
-                     config.recipe.policy == "deterministic")
-    step = load_policy(path, network)
-    act = Actor(network).mean_action
+    weights = read_weights(run_dir, policy)
+    environment = dict(env_id=config.env, fallback_length=config.path_length)
+    env = make_env(**environment)
+    act = Actor(restore_policy(config, env, weights)).mean_action
+    about = dict(env=config.env, variant=config.variant, policy=policy, step=weights.step)
+    return about | play(act, env, episodes, seed, video, environment)
+
+
+def evaluate_export(path: str, episodes: int, seed: int, video: str = "") -> dict[str, Any]:
+    """The same with the policy that was exported to `path`."""
+    runtime.configure(threads=1)
+    try:
+        policy = load_policy(path)
+    except ConfigError as error:
+        raise ConfigError(f"--policy: {error}, or, with --run_dir, one of best, last") from None
+    about = policy.metadata
+    environment = dict(env_id=about["env"], fallback_length=about["path_length"], own_units=True)
+    about = dict(env=about["env"], variant=about["variant"], policy=str(policy.folder), step=about["step"])
+    return about | play(policy, make_env(**environment), episodes, seed, video, environment)
+
+
+def play(act: Callable[[np.ndarray], np.ndarray], env: Environment, episodes: int, seed: int, video: str,
+         environment: dict[str, Any]) -> dict[str, Any]:
+    """Plays episodes, and films them where a file is named, in another `make_env(**environment)`."""
+    studio = Studio(video) if video else None
+    recorder = Recorder(env)
     # Each episode has its own seed; asking for one step's worth of evaluation plays exactly one.
-    played = [evaluate_policy(act, env, seed + episode, steps=1) for episode in range(episodes)]
+    played = [evaluate_policy(act, recorder, seed + episode, steps=1) for episode in range(episodes)]
     env.close()
+    if studio:
+        studio.film(environment, recorder.episodes)
     result = Evaluation([one.returns[0] for one in played], [one.lengths[0] for one in played])
-    return dict(env=config.env, variant=config.variant, policy=policy, step=step, episodes=episodes,
-                return_mean=result.mean, return_std=result.std, returns=result.returns, lengths=result.lengths)
+    return dict(episodes=episodes, return_mean=result.mean, return_std=result.std, returns=result.returns,
+                lengths=result.lengths) | (dict(video=video) if video else {})

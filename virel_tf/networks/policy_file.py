@@ -1,21 +1,24 @@
-"""A policy alone, on disk: its weights and observation statistics, and the step it was taken at."""
+"""A policy on disk: its weights and observation statistics, its critics' weights, and the step all are of."""
 
 from __future__ import annotations
 
+import hashlib
 import io
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
+import keras
 import numpy as np
 
 from virel_tf.errors import BadNumber, RunError
 from virel_tf.files import atomic_write, ensure_writable
-from virel_tf.networks.policies import Policy
 
 
-def save_policy(path: Path, policy: Policy, step: int) -> None:
-    """Writes the policy whole or not at all."""
-    weights = {variable.path: variable.value.numpy() for variable in policy.variables}
+def save_policy(path: Path, policy: keras.Model, step: int, critics: Sequence[keras.Model] = ()) -> None:
+    """Writes the policy, and the critics of the same moment, whole or not at all."""
+    weights = {variable.path: variable.value.numpy() for model in (policy, *critics) for variable in model.variables}
     for name, value in weights.items():
         if not np.isfinite(value).all():
             raise BadNumber(f"step {step}: the policy's {name} is not finite")
@@ -25,12 +28,39 @@ def save_policy(path: Path, policy: Policy, step: int) -> None:
     atomic_write(path, buffer.getvalue())
 
 
-def load_policy(path: Path, policy: Policy) -> int:
-    """Gives `policy` the weights in the file; returns the step they were saved at."""
+class SavedWeights(NamedTuple):
+    """What `save_policy` wrote."""
+
+    path: Path
+    step: int
+    arrays: dict[str, np.ndarray]
+
+    def restore(self, model: keras.Model) -> None:
+        """Gives the model its weights."""
+        try:
+            for variable in model.variables:
+                variable.assign(self.arrays[variable.path])
+        except (KeyError, ValueError) as error:
+            raise RunError(f"cannot read the policy {self.path}: {error}") from error
+
+    def holds(self, model: keras.Model) -> bool:
+        """Whether the model was saved; files of earlier versions hold no critics."""
+        return all(variable.path in self.arrays for variable in model.variables)
+
+    @property
+    def fingerprint(self) -> str:
+        """The same for the same weights, whenever and wherever they were written."""
+        digest = hashlib.sha256()
+        for name in sorted(self.arrays):
+            digest.update(name.encode() + self.arrays[name].tobytes())
+        return digest.hexdigest()
+
+
+def read_policy(path: Path) -> SavedWeights:
+    """Reads a file of `save_policy`; RunError where that is not what it is."""
     try:
         with np.load(path, allow_pickle=False) as saved:
-            for variable in policy.variables:
-                variable.assign(saved[variable.path])
-            return int(saved["step"])
+            arrays = {name: saved[name] for name in saved.files}
+        return SavedWeights(path, int(arrays.pop("step")), arrays)
     except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
         raise RunError(f"cannot read the policy {path}: {error}") from error

@@ -18,6 +18,8 @@ from virel_tf.device import device_line
 from virel_tf.envs.make import make_env
 from virel_tf.errors import BadNumber, ConfigError, RunError
 from virel_tf.evaluate.rollout import Evaluation, evaluate_policy
+from virel_tf.evaluate.saved_run import policy_path
+from virel_tf.export.command import export_policies
 from virel_tf.files import atomic_write, ensure_writable
 from virel_tf.networks.actor import Actor
 from virel_tf.networks.policy_file import save_policy
@@ -134,6 +136,7 @@ class Training:
             self.log.close()
             self.run.close()
             self.eval_env.close()
+        export_policies(self.folder)
         self.say_goodbye(stop)
         return stop.exit_code
 
@@ -144,7 +147,7 @@ class Training:
                                      seed=self.config.seed * 1_000_003 + self.run.step, steps=self.config.eval_steps)
         if evaluation.mean > self.best:
             self.best = evaluation.mean
-            save_policy(self.folder / "policies" / "best.npz", self.run.learner.policy, self.run.step)
+            self.save_policy("best")
         seconds = self.seconds_before + time.monotonic() - self.started
         rate = (self.run.step - self.start_step) / max(time.monotonic() - self.started, 1e-9)
         self.window.last_return = evaluation.mean
@@ -160,10 +163,15 @@ class Training:
         seconds = self.seconds_before + time.monotonic() - self.started
         self.run.save(self.store, self.window.state(), dict(
             metrics_rows=len(self.log.rows), best=float(self.best), seconds=seconds, recipe=self.config.recipe.parts()))
-        save_policy(self.folder / "policies" / "last.npz", self.run.learner.policy, self.run.step)
+        self.save_policy("last")
         if self.log.rows:
             title = f"{self.config.env}, {self.config.variant}, seed {self.config.seed}"
             draw_learning_curve(self.log.rows, self.folder / "learning_curve.png", title)
+
+    def save_policy(self, which: str) -> None:
+        """The policy as it is now, with the critics that judge it."""
+        learner = self.run.learner
+        save_policy(policy_path(self.folder, which), learner.policy, self.run.step, learner.critics.online)
 
     def say_goodbye(self, stop: StopRequest) -> None:
         """The last line a user reads."""

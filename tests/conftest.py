@@ -1,0 +1,22 @@
+"""Fixtures that several test files share."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from untrained_run import UntrainedRun
+
+
+@pytest.fixture(scope="session")
+def humanoid(tmp_path_factory) -> UntrainedRun:
+    """Humanoid's actions reach from -0.4 to 0.4; observations are normalised; exported."""
+    from untrained_run import make_run  # TensorFlow comes in only for the tests that need it
+
+    from virel_tf.export.command import export_run
+    run = make_run(tmp_path_factory.mktemp("humanoid") / "run", env="Humanoid-v4", variant="beta",
+                   normalise_observations=True, reward_scale=2.5)
+    export_run(run.folder)
+    return run

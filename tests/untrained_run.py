@@ -1,0 +1,63 @@
+"""Runs with policies in them that nobody had to train, for the tests of exports."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from virel_tf.algorithms.critics import Critics
+from virel_tf.config import Config
+from virel_tf.envs import Environment, make_env
+from virel_tf.evaluate.saved_run import policy_path
+from virel_tf.networks.policies import Policy
+from virel_tf.networks.policy_file import save_policy
+
+
+class UntrainedRun(NamedTuple):
+    """A run's folder, and the networks that were saved there as its best policy."""
+
+    folder: Path
+    config: Config
+    env: Environment
+    policy: Policy
+    critics: Critics
+
+    @property
+    def export(self) -> Path:
+        """The first version of its best policy."""
+        return self.folder / "policy" / "best" / "1"
+
+    def action(self, observation: np.ndarray) -> np.ndarray:
+        """What the training policy does, scaled as the environment scales it."""
+        action = self.policy.mean_action(tf.constant(observation)).numpy()
+        return self.env.action_middle + self.env.action_half_width * action
+
+    def observations(self, rows: int, seed: int = 0) -> np.ndarray:
+        """Random ones, of very different sizes."""
+        rng = np.random.default_rng(seed)
+        return rng.normal(1, np.exp(rng.normal(size=[rows, 1])), [rows, self.env.observation_size]).astype(np.float32)
+
+
+def make_run(folder: Path, **settings) -> UntrainedRun:
+    """A run of which there is a configuration, a row of metrics and a best policy, all weights random."""
+    config = Config(**{"hidden": 16, "eval_steps": 1, **settings})
+    env = make_env(config.env)
+    sizes = env.observation_size, env.action_size
+    deterministic = config.recipe.policy == "deterministic"
+    policy = Policy(*sizes, config.hidden, config.layers, 0, config.activation, deterministic)
+    critics = Critics(config, config.recipe, *sizes)
+    rng = np.random.default_rng(config.seed)
+    for variable in [variable for model in (policy, *critics.online) for variable in model.trainable_variables]:
+        variable.assign(rng.normal(size=variable.shape) / np.sqrt(variable.shape[0]))
+    if config.normalise_observations:
+        policy.normaliser.update(tf.constant(rng.normal(1, 2, [100, sizes[0]]), tf.float32))
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "config.json").write_text(config.to_json())
+    with open(folder / "metrics.csv", "w", newline="") as file:
+        csv.writer(file).writerows([("step", "eval_return"), (1000, 12.5)])
+    save_policy(policy_path(folder, "best"), policy, 1000, critics.online)
+    return UntrainedRun(folder, config, env, policy, critics)

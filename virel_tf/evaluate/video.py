@@ -1,0 +1,107 @@
+"""Films of a policy at work, on machines without a screen too.
+
+The pictures are drawn in a process of its own, which plays the same actions again: Mesa, which draws where there is no
+GPU, and TensorFlow each bring an LLVM, and a process with both ends in a segmentation fault.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+import os
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from virel_tf.envs.make import Environment, Step, make_env
+from virel_tf.errors import ConfigError, RunError
+from virel_tf.files import TEMPORARY
+
+BACKENDS = ("egl", "osmesa")  # for MuJoCo: a GPU or Mesa through EGL; Mesa in memory
+PROBE = "import mujoco; mujoco.GLContext(16, 16).make_current()"
+MOST_FRAMES = 30  # per second; steps in between are left out
+
+
+class Episode(NamedTuple):
+    """What it takes to play an episode again."""
+
+    seed: int | None
+    actions: list[np.ndarray]
+
+
+class Recorder:
+    """An environment that remembers what was done to it."""
+
+    def __init__(self, env: Environment) -> None:
+        self.env = env
+        self.episodes: list[Episode] = []
+
+    def reset(self, seed: int | None = None) -> np.ndarray:
+        """Starts an episode."""
+        self.episodes.append(Episode(seed, []))
+        return self.env.reset(seed)
+
+    def step(self, action: np.ndarray) -> Step:
+        """One step."""
+        self.episodes[-1].actions.append(np.array(action))
+        return self.env.step(action)
+
+
+class Studio:
+    """Where a film can be made: fails (ConfigError) before anything is played if that is nowhere."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        for package in ("imageio", *(["imageio_ffmpeg"] if path.lower().endswith(".mp4") else [])):
+            if importlib.util.find_spec(package) is None:
+                raise ConfigError(f"--video: {path} needs the package {package}; install virel_tf[video]")
+        self.backend = os.environ.get("MUJOCO_GL") or next(filter(draws, BACKENDS), None)
+
+    def film(self, environment: dict[str, Any], episodes: list[Episode]) -> None:
+        """Writes the episodes of `make_env(**environment)` to the file."""
+        settings = os.environ | ({"MUJOCO_GL": self.backend} if self.backend else {})
+        child = subprocess.run([sys.executable, "-c", f"from {__name__} import main; main()"], env=settings,
+                               input=pickle.dumps((self.path, environment, episodes)), capture_output=True)
+        if child.returncode:
+            if not self.backend:
+                raise ConfigError("--video: MuJoCo can draw neither with EGL nor with OSMesa here; install one of them "
+                                  "(Debian: libegl1 or libosmesa6)")
+            last = (child.stderr.decode().split("\n")[:-1] or [f"exit code {child.returncode}"])[-1]
+            raise RunError(f"cannot film into {self.path}: {last}")
+
+
+def draws(backend: str) -> bool:
+    """Whether MuJoCo can draw this way. Asked of another process: MuJoCo chooses once, as it is imported."""
+    return subprocess.run([sys.executable, "-c", PROBE], env=os.environ | {"MUJOCO_GL": backend},
+                          capture_output=True).returncode == 0
+
+
+def main() -> None:
+    """The process that draws: its work comes on standard input."""
+    draw(*pickle.load(sys.stdin.buffer))
+
+
+def draw(path: str, environment: dict[str, Any], episodes: list[Episode]) -> None:
+    """Plays the episodes again and writes them to an .mp4 or .gif file."""
+    import imageio
+
+    env = make_env(**environment, render_mode="rgb_array")
+    every = math.ceil(env.frames_per_second / MOST_FRAMES)
+    fps = env.frames_per_second / every
+    how = dict(duration=1000 / fps, loop=0) if path.lower().endswith(".gif") else dict(fps=fps, macro_block_size=2)
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    unfinished = Path(path).with_name(TEMPORARY + Path(path).name)
+    with imageio.get_writer(unfinished, **how) as film:
+        for episode in episodes:
+            env.reset(episode.seed)
+            for i, action in enumerate(episode.actions):
+                if i % every == 0:
+                    film.append_data(env.render())
+                env.step(action)
+            film.append_data(env.render())
+    os.replace(unfinished, path)
+    env.close()

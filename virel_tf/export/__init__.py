@@ -1,0 +1,1 @@
+"""A policy leaves the house: files that need nothing of this package to answer."""

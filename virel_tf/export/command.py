@@ -1,0 +1,83 @@
+"""`virel-tf export`: a run's best or last policy as files that need nothing of this package."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import virel_tf
+from virel_tf import runtime
+from virel_tf.config import POLICIES, Config
+from virel_tf.envs.make import Environment, make_env
+from virel_tf.evaluate.saved_run import policy_path, read_run, read_weights, restore_critics, restore_policy
+from virel_tf.export.converted import write_converted
+from virel_tf.export.lite import lite_files
+from virel_tf.export.metadata import describe, evaluated_return
+from virel_tf.export.onnx import onnx_files
+from virel_tf.export.readme import models_config
+from virel_tf.export.saved_model import write_saved_model
+from virel_tf.export.signatures import ServedPolicy
+from virel_tf.export.versions import add_version, newest_version
+from virel_tf.files import atomic_write
+from virel_tf.networks.policy_file import SavedWeights
+
+FOLDERS = {"saved_model": "policy", "litert": "litert", "onnx": "onnx"}  # below the run's, by format
+
+
+def export_run(run_dir: str | Path, which: str = "best", out: str | Path = "",
+               format: str = "saved_model") -> dict[str, Any]:
+    """Adds a version with the run's best or last policy, unless the newest one holds it already; says where."""
+    config = read_run(run_dir)
+    runtime.configure(config.threads)
+    weights = read_weights(run_dir, which)
+    return_ = evaluated_return(Path(run_dir), weights.step)
+    folder = Path(out) if out else Path(run_dir) / FOLDERS[format] / which
+    version = newest_version(folder)
+    new = version is None or not holds(version, weights)
+    if new:
+        env = make_env(config.env)
+        metadata = describe(config, env, which, weights.step, return_, weights.fingerprint)
+        version = add_version(folder, writer(format, config, env, weights, metadata, folder.resolve().name))
+        env.close()
+    if format == "saved_model" and not out:
+        write_models_config(folder.parent)
+    return {"env": config.env, "variant": config.variant, "policy": which, "step": weights.step, "return": return_,
+            "format": format, "path": str(version), "new": new}
+
+
+def export_policies(run_dir: Path) -> None:
+    """What a run does as it ends: every policy it has, as a SavedModel."""
+    for which in POLICIES:
+        if policy_path(run_dir, which).is_file():
+            export_run(run_dir, which)
+
+
+def writer(format: str, config: Config, env: Environment, weights: SavedWeights, metadata: dict[str, Any],
+           model_name: str) -> Callable[[Path], None]:
+    """What fills a version's folder."""
+    served = ServedPolicy(restore_policy(config, env, weights), restore_critics(config, env, weights), env,
+                          config.reward_scale)
+    if format == "saved_model":
+        return lambda folder: write_saved_model(folder, served, env, metadata, model_name)
+    files = lite_files if format == "litert" else onnx_files
+    return lambda folder: write_converted(folder, served, metadata, files(served))
+
+
+def holds(version: Path, weights: SavedWeights) -> bool:
+    """Whether a version was made from these weights by this version of the package."""
+    try:
+        metadata = json.loads((version / "metadata.json").read_text())
+    except (OSError, ValueError):
+        return False
+    return (metadata.get("fingerprint"), metadata.get("versions", {}).get("virel_tf")) == (weights.fingerprint,
+                                                                                         virel_tf.__version__)
+
+
+def write_models_config(folder: Path) -> None:
+    """A list of the run's models for a server's --model_config_file."""
+    text = models_config([which for which in POLICIES if newest_version(folder / which)]).encode()
+    path = folder / "models.config"
+    if not path.exists() or path.read_bytes() != text:
+        atomic_write(path, text)
