@@ -52,7 +52,7 @@ runs=$work/runs
 mkdir -m 777 "$runs"
 chmod 755 "$work"
 in_image() { buildah run --volume "$runs:/data/runs" "$container" -- "$entrypoint" "$@"; }
-train() { # its process replaces the shell's, so that a signal to it can be followed by its exit code
+train() {
     in_image --env=InvertedPendulum-v4 --variant=beta --normalise_observations --total_steps=20000 \
         --checkpoint_every=2000 --run_dir=/data/runs/pole
 }
@@ -64,13 +64,13 @@ until ls "$runs"/pole/checkpoints/step-* >/dev/null 2>&1; do
     kill -0 $! 2>/dev/null || { cat "$work/first.log"; exit 1; }
 done
 # Under chroot the engine does not pass signals on, as `docker stop` does: the trainer itself is told.
-pkill -TERM -f 'virel-tf .*--run_dir=/data/runs/pole'
+pkill -TERM -f '^/opt/virel-tf/bin/python.* --run_dir=/data/runs/pole'
 wait $! && code=0 || code=$?
 cat "$work/first.log"
 grep -q "and saved; the same command goes on" "$work/first.log" || { echo "SIGTERM did not save (exit code $code)"; exit 1; }
 
 say "the same command again"
-train | tee "$work/second.log"
+train 2>&1 | tee "$work/second.log"
 grep -q "going on from step" "$work/second.log"
 
 say "what is in the mounted folder"

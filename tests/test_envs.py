@@ -230,3 +230,10 @@ def test_old_versions_are_made_without_a_word(tmp_path, monkeypatch, capfd):
     assert not caught
     assert capfd.readouterr() == ("", "")
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("env_id, follows", [("HalfCheetah-v4", True), ("InvertedPendulum-v4", False)])
+def test_pictures_follow_a_robot_whose_model_has_a_camera_for_it(env_id, follows):
+    env = make_env(env_id, render_mode="rgb_array")
+    assert (env._env.unwrapped.mujoco_renderer.camera_id >= 0) == follows
+    env.close()

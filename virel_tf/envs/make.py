@@ -118,6 +118,8 @@ def make_env(env_id: str, path_length: int | None = None, fallback_length: int |
         raise ConfigError(f"--env: {env_id} has {problem}")
     if path_length is None and env.spec.max_episode_steps is None:
         path_length = fallback_length
+    if render_mode:
+        _follow(env)
     return Environment(env, path_length, own_units)
 
 
@@ -141,6 +143,16 @@ def _make(env_id: str, render_mode: str | None) -> gymnasium.Env:
             raise ConfigError(f"--env: {env_id} is no longer part of gymnasium; "
                               f"use {' or '.join(successors)}") from error
         raise ConfigError(f"--env: {env_id} cannot be imported: {_one_line(error)}") from error
+
+
+def _follow(env: gymnasium.Env) -> None:
+    """Draws through the model's own camera that goes along, where it has one: the default one stays where it is."""
+    renderer = getattr(env.unwrapped, "mujoco_renderer", None)
+    if renderer is not None:
+        import mujoco
+
+        camera = mujoco.mj_name2id(env.unwrapped.model, mujoco.mjtObj.mjOBJ_CAMERA, "track")
+        renderer.camera_id = camera if camera >= 0 else renderer.camera_id
 
 
 def _problem(env: gymnasium.Env) -> str | None:
