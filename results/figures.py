@@ -1,4 +1,4 @@
-"""Draws curves.png and epsilon.png from the metrics.csv files beside this script, and prints the tables of README.md.
+"""Draws the figures of this folder from the metrics.csv files in it, and prints the table of README.md.
 
     python results/figures.py
 """
@@ -16,13 +16,19 @@ COLOURS = {"beta": "#c44e52", "virel": "#4c72b0", "virel1": "#64b5cd", "virel2":
            "sac_v1": "#a8b954", "ddpg": "#8c613c", "mpo": "#dd8452"}
 
 
+STUDIES = ("epsilon", "initialisation", "m_steps")  # folders that are not an environment's
+INITIALISATIONS = {"Glorot, every layer (default)": HERE / "HalfCheetah-v4",
+                   "uniform in ±1/sqrt(fan in)": HERE / "initialisation" / "fan_in",
+                   "last layers near 0": HERE / "initialisation" / "near_zero"}
+
+
 def column(path: Path, name: str) -> np.ndarray:
     with open(path, newline="") as file:
         return np.array([float(row[name] or "nan") for row in csv.DictReader(file)])
 
 
 def environments() -> list[str]:
-    return sorted(path.name for path in HERE.iterdir() if path.is_dir() and path.name != "epsilon")
+    return sorted(path.name for path in HERE.iterdir() if path.is_dir() and path.name not in STUDIES)
 
 
 def print_table() -> None:
@@ -82,7 +88,22 @@ def draw_epsilon() -> None:
           f"correlation {np.corrcoef(paper[known], running[known])[0, 1]:.4f}")
 
 
+def draw_initialisation() -> None:
+    """HalfCheetah-v4 by how the networks start: every run a line."""
+    figure = Figure(figsize=(12, 3.4), layout="constrained")
+    for axes, variant in zip(figure.subplots(1, 3), ("sac", "beta", "virel"), strict=True):
+        for (label, folder), colour in zip(INITIALISATIONS.items(), ("#55a868", "#4c72b0", "#8c8c8c"), strict=True):
+            for i, path in enumerate(sorted((folder / variant).glob("seed*/metrics.csv"))):
+                axes.plot(column(path, "step") / 1000, column(path, "eval_return"), color=colour, linewidth=1,
+                          label=None if i else label)
+        axes.set(title=f"HalfCheetah-v4, {variant}", xlabel="environment steps (thousands)", ylabel="evaluation return")
+        axes.grid(alpha=0.3)
+        axes.legend(frameon=False, fontsize="x-small")
+    figure.savefig(HERE / "initialisation.png", dpi=110)
+
+
 if __name__ == "__main__":
     print_table()
     draw_curves()
     draw_epsilon()
+    draw_initialisation()
