@@ -16,6 +16,7 @@ from typing import Any
 from absl import flags
 
 from virel_tf import __version__
+from virel_tf.algorithms.relevance import notes_on_unused
 from virel_tf.commands import COMMANDS, say
 from virel_tf.config import Config, allowed, check_value, did_you_mean, option_type, preset_files
 from virel_tf.errors import ConfigError, RunError
@@ -52,6 +53,9 @@ def dispatch(arguments: list[str]) -> int:
         say(f"virel-tf {__version__}")
         return 0
     options = parse_options(COMMANDS[name].options, arguments)
+    if isinstance(options, Config):
+        for note in notes_on_unused(options, read_flags(type(options), arguments)):
+            print(f"virel-tf: {note}", file=sys.stderr)
     if COMMANDS[name].uses_tensorflow:
         import_tensorflow_quietly()
     return COMMANDS[name].run(options)

@@ -1,0 +1,50 @@
+"""Settings that a variant makes no use of are named."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from virel_tf import cli
+from virel_tf.algorithms.relevance import RULES, notes_on_unused
+from virel_tf.config import Config
+
+
+@pytest.mark.parametrize("settings, idle", [
+    (dict(variant="virel"), {"lambda_beta", "ou_sigma", "prior_period", "zeta_learning_rate", "epsilon_warmup"}),
+    (dict(variant="beta"), {"ou_sigma", "prior_period", "zeta_learning_rate", "target_entropy", "epsilon_critics"}),
+    (dict(variant="beta", lambda_rule="entropy"), {"prior_period"}),
+    (dict(variant="beta", lambda_rule="relative"), {"lambda_beta"}),
+    (dict(variant="ddpg"), {"lambda_beta", "prior_period"}),
+    (dict(variant="mpo"), {"lambda_beta", "lambda_rule", "ou_theta"}),
+])
+def test_idle_settings_are_named(settings, idle):
+    named = {note.split()[0].removeprefix("--") for note in notes_on_unused(Config(**settings), idle)}
+    assert named == idle
+
+
+@pytest.mark.parametrize("settings, busy", [
+    (dict(variant="virel", m_step="tdc"), {"zeta_learning_rate"}), (dict(variant="virel2"), {"soft_reward_scale"}),
+    (dict(variant="virel", m_step="elbo"), {"boltzmann_actions"}), (dict(variant="mpo"), {"prior_period"}),
+    (dict(variant="virel", bootstrap="optimal_q"), {"climb_steps"}), (dict(variant="ddpg"), {"ou_theta", "ou_sigma"}),
+    (dict(variant="beta"), {"lambda_beta", "lambda_rule", "epsilon_warmup", "epsilon_estimator"}),
+    (dict(variant="virel1", temperature="scaled_residual"), {"epsilon_critics", "lambda_beta"}),
+    (dict(variant="sac", temperature="learned"), {"target_entropy", "temperature_learning_rate"}),
+])
+def test_settings_in_use_are_not(settings, busy):
+    assert notes_on_unused(Config(**settings), {*busy, "seed", "hidden"}) == []
+
+
+def test_the_rules_speak_of_settings_that_exist():
+    assert {name for names, _, _ in RULES for name in names} <= {field.name for field in dataclasses.fields(Config)}
+
+
+def test_the_command_line_says_so_and_goes_on(monkeypatch, capsys):
+    monkeypatch.setattr(cli, "import_tensorflow_quietly", lambda: None)
+    monkeypatch.setitem(cli.COMMANDS, "train", cli.COMMANDS["train"]._replace(run=lambda config: 0))
+    assert cli.main(["--env=Hopper-v4", "--variant=virel", "--ou_sigma=0.3"]) == 0
+    assert capsys.readouterr().err == ("virel-tf: --ou_sigma has no effect on this run of virel: it belongs to "
+                                       "Ornstein-Uhlenbeck noise\n")
+    assert cli.main(["--env=Hopper-v4", "--variant=ddpg", "--ou_sigma=0.3"]) == 0
+    assert capsys.readouterr().err == ""  # the preset's lambda is not the user's

@@ -1,0 +1,54 @@
+"""Which settings a variant makes use of, so that one given in vain can be told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING
+
+from virel_tf.algorithms.recipe import Recipe
+
+if TYPE_CHECKING:
+    from virel_tf.config import Config
+
+Test = Callable[[Recipe, "Config"], bool]
+
+
+def follows_residual(recipe: Recipe, config: Config) -> bool:
+    return recipe.temperature in ("residual", "scaled_residual") or recipe.m_step == "elbo"
+
+
+def scales_residual(recipe: Recipe, config: Config) -> bool:
+    return recipe.temperature == "scaled_residual"
+
+
+def learns_factor(recipe: Recipe, config: Config) -> bool:
+    return recipe.temperature == "learned" or scales_residual(recipe, config) and config.lambda_rule == "entropy"
+
+
+# (setting, whether it matters, what it belongs to). Settings that are not here matter always. Parts that are
+# functions of the user's own may read any setting, so nothing is said of those.
+RULES: tuple[tuple[tuple[str, ...], Test, str], ...] = (
+    (("climb_steps",), lambda recipe, _: recipe.bootstrap == "optimal_q", "--bootstrap=optimal_q"),
+    (("zeta_learning_rate",), lambda recipe, _: recipe.m_step in ("gtd2", "tdc"), "--m_step=gtd2 or tdc"),
+    (("boltzmann_actions",), lambda recipe, _: recipe.m_step == "elbo", "--m_step=elbo"),
+    (("target_entropy", "temperature_learning_rate"), learns_factor, "--temperature=learned or --lambda_rule=entropy"),
+    (("soft_reward_scale",), lambda recipe, _: {"hard", "soft"} <= set(recipe.critics), "a hard and a soft critic"),
+    (("prior_period",), lambda recipe, _: recipe.prior == "old_policy", "the old policy as prior"),
+    (("ou_theta", "ou_sigma"), lambda recipe, _: recipe.exploration == "ornstein_uhlenbeck",
+     "Ornstein-Uhlenbeck noise"),
+    (("epsilon_estimator", "epsilon_warmup"), follows_residual, "a temperature that follows epsilon"),
+    (("epsilon_critics",), lambda recipe, config: follows_residual(recipe, config) and recipe.critics.count("hard") > 1,
+     "a temperature that follows epsilon, and several hard critics"),
+    (("lambda_rule",), scales_residual, "--temperature=scaled_residual"),
+    (("lambda_beta",), lambda recipe, config: scales_residual(recipe, config) and config.lambda_rule in (
+        "constant", "entropy"), "--temperature=scaled_residual with --lambda_rule=constant or entropy"),
+)
+
+
+def notes_on_unused(config: Config, given: Collection[str]) -> list[str]:
+    """One line for each setting in `given` that this run makes no use of."""
+    recipe = config.recipe
+    if any(callable(part) for part in (recipe.m_step, recipe.e_step, recipe.temperature, *recipe.critics)):
+        return []
+    return [f"--{name} has no effect on this run of {config.variant}: it belongs to {owner}"
+            for names, matters, owner in RULES for name in names if name in given and not matters(recipe, config)]
