@@ -33,7 +33,7 @@ fi
 say "build"
 mounts=()
 printf '[global]\n' >"$work/pip.conf"
-for key in index-url trusted-host; do
+for key in index-url trusted-host timeout; do
     value=$(python3 -m pip config get "global.$key" 2>/dev/null) && printf '%s = %s\n' "$key" "$value" >>"$work/pip.conf"
 done
 if certificates=$(python3 -m pip config get global.cert 2>/dev/null); then
