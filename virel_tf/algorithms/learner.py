@@ -130,7 +130,7 @@ class Learner:
         parts, evidence, q_loss, q_gradients = self.m_step(Given(
             batch, temperature, reading.running_epsilon,
             draw_here=lambda: sample(self.policy, batch.observation, stream_seed(config.seed, ACTION, done)),
-            draw_next=lambda which, count: self._next_sample(batch, done, which, count)))
+            draw_next=lambda count: self._next_sample(batch, done, count)))
         qs = evidence.predictions
         # epsilon is that of the one-step operator, whatever Q is regressed on: the same draw again, one step long.
         one_step = draw(config.batch_size, BATCH) if config.n_step > 1 else batch
@@ -175,13 +175,10 @@ class Learner:
         return batch._replace(observation=self.policy.normaliser(batch.observation),
                               next_observation=self.policy.normaliser(batch.next_observation))
 
-    def _next_sample(self, batch: Transition, done: tf.Tensor, which: int = 0, count: int = 1) -> Sample:
-        """`count` actions at each s', of the policy or, where there is one, of its slow copy; one of several draws."""
-        seed = stream_seed(self.config.seed, NEXT_ACTION, done)
-        if which:
-            seed = tf.random.experimental.stateless_fold_in(seed, which)
+    def _next_sample(self, batch: Transition, done: tf.Tensor, count: int = 1) -> Sample:
+        """`count` actions at each s', of the policy or, where there is one, of its slow copy."""
         observation = batch.next_observation if count == 1 else tf.repeat(batch.next_observation, count, axis=0)
-        return sample(self.target_policy or self.policy, observation, seed)
+        return sample(self.target_policy or self.policy, observation, stream_seed(self.config.seed, NEXT_ACTION, done))
 
     def _e_step_inputs(self, batch: Transition, parts: list[tf.Tensor], drawn: Sample, qs: list[tf.Tensor],
                        temperature: tf.Tensor) -> EStepInputs:

@@ -41,7 +41,7 @@ class Given(NamedTuple):
     temperature: tf.Tensor  # []
     epsilon: tf.Tensor  # []
     draw_here: Callable[[], Sample]  # actions of the policy at s [B]
-    draw_next: Callable[[int, int], Sample]  # (which of several draws, actions per state N) -> at s' [B N]
+    draw_next: Callable[[int], Sample]  # N -> as many independent actions of the policy at each s' [B N]
 
 
 class Outcome(NamedTuple):
@@ -51,6 +51,15 @@ class Outcome(NamedTuple):
     evidence: Evidence
     loss: tf.Tensor  # E[1/2 (T Q - Q)^2] summed over the Qs, or what else the direct loss is
     gradients: list[tf.Tensor]
+
+
+class Asked(NamedTuple):
+    """What the Qs that learn say, per critic."""
+
+    predictions: list[tf.Tensor]  # Q_i(s, a) [B]
+    drawn: Sample  # N actions at each s', [B N]
+    next_qs: list[tf.Tensor]  # Q_i of those [B N]
+    here: tf.Tensor | None  # the least Q of other actions at s [B]
 
 
 class MStep:
@@ -68,16 +77,32 @@ class MStep:
         """The loss, by default E[1/2 beta^2], summed over the Qs."""
         return sum(self.loss(q, tf.stop_gradient(target)) for q, target in zip(*evidence, strict=True))
 
-    def online(self, given: Given) -> tuple[list[tf.Tensor], Evidence]:
-        """The observation's parts, and the Qs beside targets made of the Qs themselves."""
-        parts = self.critics.observation_parts(given.batch.observation)
-        return parts, Evidence(self.critics.of_action(parts, given.batch.action), self.online_targets(given, 0))
+    def ask(self, given: Given, count: int, here: tf.Tensor | None = None) -> Asked:
+        """What the Qs that learn say of the batch, of `count` actions at each s' and, if given, of actions at s.
 
-    def online_targets(self, given: Given, which: int) -> list[tf.Tensor]:
-        """T^{pi_theta} Q by the Qs that learn, at an action of the policy."""
-        drawn = given.draw_next(which, 1)
-        qs = [q(given.batch.next_observation, drawn.action) for q in self.critics.qs]
-        return self.critics.targets(given.batch, self.critics.values(qs, drawn, given.temperature))
+        In one call of each Q, so that its gradient is one piece. Several would be added up in the order in which they
+        come, the last bit would differ from time to time, and a resumed run would not be the uninterrupted one.
+        """
+        batch, drawn = given.batch, given.draw_next(count)
+        more = [] if here is None else [here]
+        observation = tf.concat([batch.observation, *[batch.observation for _ in more],
+                                 tf.repeat(batch.next_observation, count, axis=0)], axis=0)
+        action = tf.concat([batch.action, *more, drawn.action], axis=0)
+        size = tf.shape(batch.action)[0]
+        pieces = [tf.split(q(observation, action), [size] * (1 + len(more)) + [size * count]) for q in self.critics.qs]
+        return Asked([piece[0] for piece in pieces], drawn, [piece[-1] for piece in pieces],
+                     minimum([piece[1] for piece in pieces]) if more else None)
+
+    def online_targets(self, given: Given, asked: Asked, count: int) -> list[list[tf.Tensor]]:
+        """T^{pi_theta} Q per critic by the Qs that learn, `count` times, each at an action of its own."""
+        values = self.critics.values(asked.next_qs, asked.drawn, given.temperature)
+        values = [tf.reshape(value, [-1, count]) for value in values]
+        return [self.critics.targets(given.batch, [value[:, i] for value in values]) for i in range(count)]
+
+    def outcome(self, given: Given, evidence: Evidence, gradients: list[tf.Tensor]) -> Outcome:
+        """What an M-step on the Qs themselves leaves."""
+        return Outcome(self.critics.observation_parts(given.batch.observation), evidence, self.total_loss(evidence),
+                       gradients)
 
 
 class Direct(MStep):
@@ -90,7 +115,7 @@ class Direct(MStep):
             parts = critics.observation_parts(batch.observation)
             qs = critics.of_action(parts, batch.action)
             evidence = Evidence(qs, critics.targets(batch, critics.next_values(
-                batch.next_observation, lambda: given.draw_next(0, 1), given.temperature)))
+                batch.next_observation, lambda: given.draw_next(1), given.temperature)))
             loss = self.total_loss(evidence)
         return Outcome(parts, evidence, loss, tape.gradient(loss, self.parameters))
 
@@ -101,10 +126,12 @@ class Residual(MStep):
     def __call__(self, given: Given) -> Outcome:
         """See `MStep`."""
         with watching(self.parameters) as tape:
-            parts, evidence = self.online(given)
+            asked = self.ask(given, 2)
+            targets, independent = self.online_targets(given, asked, 2)
+            evidence = Evidence(asked.predictions, targets)
             step = sum(residual_gradient(target - q, other - q) for q, target, other in zip(
-                *evidence, self.online_targets(given, 1), strict=True))
-        return Outcome(parts, evidence, self.total_loss(evidence), tape.gradient(step, self.parameters))
+                *evidence, independent, strict=True))
+        return self.outcome(given, evidence, tape.gradient(step, self.parameters))
 
 
 class Projected(MStep):
@@ -123,13 +150,14 @@ class Projected(MStep):
         with watching(self.parameters, persistent=True) as tape:
             directions = [tf.identity(zeta) for zeta in self.zeta]
             with tf.autodiff.ForwardAccumulator(self.parameters, directions) as forward:
-                parts, evidence = self.online(given)
-                fitted = [forward.jvp(q) for q in evidence.predictions]  # b^T zeta
+                asked = self.ask(given, 1)
+                fitted = [forward.jvp(q) for q in asked.predictions]  # b^T zeta
+            evidence = Evidence(asked.predictions, self.online_targets(given, asked, 1)[0])
             step, zeta_step = (sum(function(q, target, fit) for q, target, fit in zip(*evidence, fitted, strict=True))
                                for function in (self.step, projection_step))
         gradients = tape.gradient(step, self.parameters)
         self.optimiser.apply(tape.gradient(zeta_step, self.parameters))
-        return Outcome(parts, evidence, self.total_loss(evidence), gradients)
+        return self.outcome(given, evidence, gradients)
 
 
 class FullElbo(MStep):
@@ -139,27 +167,27 @@ class FullElbo(MStep):
         """See `MStep`."""
         epsilon = tf.maximum(given.epsilon, LEAST_EPSILON)
         with watching(self.parameters) as tape:
-            parts = self.critics.observation_parts(given.batch.observation)
-            qs = self.critics.of_action(parts, given.batch.action)
-            first, second = (self.boltzmann_values(given, which, epsilon) for which in range(2))
-            (targets, _), (independent, variance) = first, second
-            evidence, all_qs = Evidence(qs, targets), tf.concat(qs, 0)
-            step = full_elbo(minimum(self.critics.of_action(parts, given.draw_here().action)),
-                             tf.concat(targets, 0) - all_qs, tf.concat(independent, 0) - all_qs,
-                             tf.tile(variance, [len(qs)]), epsilon, self.config.epsilon_c, self.config.epsilon_p)
-        return Outcome(parts, evidence, self.total_loss(evidence), tape.gradient(step, self.parameters))
+            asked = self.ask(given, 2 * self.config.boltzmann_actions, here=given.draw_here().action)
+            (targets, _), (independent, variance) = self.boltzmann_targets(given, asked, epsilon)
+            evidence, qs = Evidence(asked.predictions, targets), tf.concat(asked.predictions, 0)
+            step = full_elbo(asked.here, tf.concat(targets, 0) - qs, tf.concat(independent, 0) - qs,
+                             tf.tile(variance, [len(targets)]), epsilon, self.config.epsilon_c, self.config.epsilon_p)
+        return self.outcome(given, evidence, tape.gradient(step, self.parameters))
 
-    def boltzmann_values(self, given: Given, which: int, epsilon: tf.Tensor) -> tuple[list[tf.Tensor], tf.Tensor]:
-        """T^{pi_omega} Q per critic, and gamma Var_{pi_omega}[Q(s', .)] [B], from N actions of the policy at s'."""
-        count, batch = self.config.boltzmann_actions, given.batch
-        drawn = given.draw_next(which, count)
-        observations = tf.repeat(batch.next_observation, count, axis=0)
-        q = tf.reshape(minimum([q(observations, drawn.action) for q in self.critics.qs]), [-1, count])
-        weights = importance_weights(q, tf.reshape(drawn.log_prob, [-1, count]), epsilon)
-        value = tf.reduce_sum(weights * q, axis=-1)
-        variance = tf.reduce_sum(weights * tf.square(q - value[:, None]), axis=-1)
-        return (self.critics.targets(batch, [value] * len(self.critics.distinct)),
-                batch.discount * (1.0 - batch.terminated) * variance)
+    def boltzmann_targets(self, given: Given, asked: Asked,
+                          epsilon: tf.Tensor) -> list[tuple[list[tf.Tensor], tf.Tensor]]:
+        """Twice, independently: T^{pi_omega} Q per critic, and gamma Var_{pi_omega}[Q(s', .)] [B].
+
+        Each from half of the actions at s'.
+        """
+        batch, shape = given.batch, [-1, 2, self.config.boltzmann_actions]
+        q = tf.reshape(minimum(asked.next_qs), shape)
+        weights = importance_weights(q, tf.reshape(asked.drawn.log_prob, shape), epsilon)
+        value = tf.reduce_sum(weights * q, axis=-1)  # [B, 2]
+        variance = tf.reduce_sum(weights * tf.square(q - value[:, :, None]), axis=-1)
+        bootstrapped = batch.discount * (1.0 - batch.terminated)
+        return [(self.critics.targets(batch, [value[:, i]] * len(self.critics.distinct)),
+                 bootstrapped * variance[:, i]) for i in range(2)]
 
 
 M_STEPS: dict[str, Callable[..., MStep]] = {
