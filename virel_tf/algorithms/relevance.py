@@ -14,14 +14,17 @@ Test = Callable[[Recipe, "Config"], bool]
 
 
 def follows_residual(recipe: Recipe, config: Config) -> bool:
+    """Whether epsilon moves anything."""
     return recipe.temperature in ("residual", "scaled_residual") or recipe.m_step == "elbo"
 
 
 def scales_residual(recipe: Recipe, config: Config) -> bool:
+    """Whether the temperature is lambda epsilon."""
     return recipe.temperature == "scaled_residual"
 
 
 def learns_factor(recipe: Recipe, config: Config) -> bool:
+    """Whether the temperature, or lambda, is tuned to an entropy."""
     return recipe.temperature == "learned" or scales_residual(recipe, config) and config.lambda_rule == "entropy"
 
 
