@@ -63,15 +63,11 @@ class Asked(NamedTuple):
 
 
 class MStep:
-    """Turns a batch into gradients of the Qs' parameters; `variables` is what it learns along with them."""
+    """What M-steps share. Each is called with `Given` and returns an `Outcome`; `variables` are those it learns."""
 
     def __init__(self, config: Config, critics: Critics, parameters: list[tf.Variable], loss: Loss) -> None:
         self.config, self.critics, self.parameters, self.loss = config, critics, parameters, loss
         self.variables: list[tf.Variable] = []
-
-    def __call__(self, given: Given) -> Outcome:
-        """One M-step."""
-        raise NotImplementedError
 
     def total_loss(self, evidence: Evidence) -> tf.Tensor:
         """The loss, by default E[1/2 beta^2], summed over the Qs."""
@@ -109,7 +105,7 @@ class Direct(MStep):
     """Regression on targets that are held fixed."""
 
     def __call__(self, given: Given) -> Outcome:
-        """See `MStep`."""
+        """One M-step."""
         critics, batch = self.critics, given.batch
         with watching(self.parameters) as tape:
             parts = critics.observation_parts(batch.observation)
@@ -124,7 +120,7 @@ class Residual(MStep):
     """Baird's residual gradient."""
 
     def __call__(self, given: Given) -> Outcome:
-        """See `MStep`."""
+        """One M-step."""
         with watching(self.parameters) as tape:
             asked = self.ask(given, 2)
             targets, independent = self.online_targets(given, asked, 2)
@@ -146,7 +142,7 @@ class Projected(MStep):
         self.variables = [*self.zeta, *self.optimiser.variables]
 
     def __call__(self, given: Given) -> Outcome:
-        """See `MStep`."""
+        """One M-step."""
         with watching(self.parameters, persistent=True) as tape:
             directions = [tf.identity(zeta) for zeta in self.zeta]
             with tf.autodiff.ForwardAccumulator(self.parameters, directions) as forward:
@@ -164,7 +160,7 @@ class FullElbo(MStep):
     """The gradient of the ELBO itself."""
 
     def __call__(self, given: Given) -> Outcome:
-        """See `MStep`."""
+        """One M-step."""
         epsilon = tf.maximum(given.epsilon, LEAST_EPSILON)
         with watching(self.parameters) as tape:
             asked = self.ask(given, 2 * self.config.boltzmann_actions, here=given.draw_here().action)
