@@ -34,11 +34,13 @@ setup(
     ],
     extras_require={
         "test": ["pytest", "pytest-xdist", "hypothesis", "ruff", "tensorboard", "psutil",
-                 f"tensorflow-serving-api{TENSORFLOW}", "tf2onnx>=1.17", "onnxruntime"],
+                 f"tensorflow-serving-api{TENSORFLOW}", "tf2onnx>=1.17", "onnxruntime",
+                 "ray>=2.40"],
         "cuda": [f"tensorflow[and-cuda]{TENSORFLOW}"],
         "video": ["imageio[ffmpeg]"],
         "plots": ["tensorboard"],
         "onnx": ["tf2onnx>=1.17"],
+        "ray": ["ray>=2.40"],
     },
     entry_points={"console_scripts": ["virel-tf=virel_tf.cli:main"]},
 )

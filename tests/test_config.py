@@ -112,7 +112,7 @@ def test_settings_of_another_version_are_named(tmp_path):
 
 @pytest.mark.parametrize("path", PRESET_FILES, ids=lambda path: f"{path.parent.name}/{path.name}")
 def test_a_preset_file_sets_differences_only_and_names_its_table(path):
-    values = read_flags(Config, [f"--flagfile={path}"])
+    values = read_flags(dataclasses.fields(Config), [f"--flagfile={path}"])
     assert all(value != FIELDS[name].default for name, value in values.items())
     assert values.keys().isdisjoint({"env", "preset", "seed", "run_dir"})
     assert "table" in path.read_text(encoding="utf-8").splitlines()[0]

@@ -11,6 +11,7 @@ import dataclasses
 import os
 import re
 import sys
+from collections.abc import Iterable
 from typing import Any
 
 from absl import flags
@@ -52,13 +53,18 @@ def dispatch(arguments: list[str]) -> int:
     if not {"--version", "-version"}.isdisjoint(arguments):
         say(f"virel-tf {__version__}")
         return 0
-    options = parse_options(COMMANDS[name].options, arguments)
+    command = COMMANDS[name]
+    given = read_flags(command.flags, arguments)
+    own = {field.name for field in dataclasses.fields(command.options)}
+    options = with_defaults(command.options, {name: value for name, value in given.items() if name in own})
     if isinstance(options, Config):
-        for note in notes_on_unused(options, read_flags(type(options), arguments)):
+        for note in notes_on_unused(options, given):
             print(f"virel-tf: {note}", file=sys.stderr)
-    if COMMANDS[name].uses_tensorflow:
+    if command.uses_tensorflow:
         import_tensorflow_quietly()
-    return COMMANDS[name].run(options)
+    if command.handed_on:
+        return command.run(options, {name: value for name, value in given.items() if name not in own})
+    return command.run(options)
 
 
 def import_tensorflow_quietly() -> None:
@@ -90,24 +96,23 @@ def import_tensorflow_quietly() -> None:
 
 def parse_config(argv: list[str]) -> Config:
     """The settings that `virel-tf train` with these flags would run with."""
-    return parse_options(Config, argv)
+    return with_defaults(Config, read_flags(dataclasses.fields(Config), argv))
 
 
-def parse_options(options: type, argv: list[str]) -> Any:
-    """An instance of the dataclass `options`: its defaults, then the preset's values, then those of `argv`."""
-    given = read_flags(options, argv)
+def with_defaults(options: type, given: dict[str, Any]) -> Any:
+    """An instance of the dataclass `options`: its defaults, then the preset's values, then those given."""
     fields = {field.name: field.default for field in dataclasses.fields(options)}
     preset = {}
     if "preset" in fields:
         files = preset_files(*(given.get(name, fields[name]) for name in ("preset", "env", "variant")))
-        preset = read_flags(options, [f"--flagfile={path}" for path in files])
+        preset = read_flags(dataclasses.fields(options), [f"--flagfile={path}" for path in files])
     return options(**{**fields, **preset, **given})
 
 
-def read_flags(options: type, argv: list[str]) -> dict[str, Any]:
-    """The values that `argv`, and the flagfiles it names, set; raises ConfigError."""
+def read_flags(fields: Iterable[dataclasses.Field], argv: list[str]) -> dict[str, Any]:
+    """The values that `argv`, and the flagfiles it names, set; one flag per field; raises ConfigError."""
     values = flags.FlagValues()
-    for field in dataclasses.fields(options):
+    for field in fields:
         flags.DEFINE_flag(flags.Flag(OptionParser(field), flags.ArgumentSerializer(), field.name, field.default,
                                      field.metadata["help"], boolean=field.type == "bool"), values)
     try:

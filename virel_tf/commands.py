@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from virel_tf.algorithms.registry import variants_table
-from virel_tf.config import POLICIES, RUN, Config, did_you_mean, option
+from virel_tf.config import GRID, POLICIES, POOL, RUN, Config, did_you_mean, option
 from virel_tf.errors import ConfigError
 
 
@@ -65,6 +65,23 @@ class BenchmarkOptions(Config):
     def config(self) -> Config:
         """The run to measure."""
         return Config(**{field.name: getattr(self, field.name) for field in dataclasses.fields(Config)})
+
+
+@dataclasses.dataclass(frozen=True)
+class ExperimentOptions:
+    """The flags of `virel-tf experiment` beside those of training."""
+
+    envs: str = option("InvertedPendulum-v4", GRID, "gymnasium ids, separated by commas")
+    variants: str = option("virel,beta,sac", GRID, "algorithms, separated by commas")
+    seeds: str = option("5", GRID, "how many seeds, counted from 1; or which, as in 3,5,8")
+    sweep: str = option("", GRID, "flags of training and their values, as in tau=0.001,0.005 (several: separated by "
+                        "semicolons)")
+    out: str = option("runs", GRID, "folder of the runs: OUT/ENV/VARIANT/seedSEED, as single runs have it")
+    cpus_per_run: int = option(1, POOL, "cores for each run", least=1)
+    jobs: int = option(0, POOL, "most runs at a time (0: as many as the cores hold)", least=0)
+    ray_address: str = option("", POOL, "run on Ray: auto, local, or the address of a cluster's head (needs the extra "
+                              "ray, and OUT on storage that all machines share)")
+    gpus_per_run: float = option(0.0, POOL, "with Ray: GPUs for each run", least=0)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -137,6 +154,11 @@ def run_benchmark(options: BenchmarkOptions) -> int:
     return 0
 
 
+def run_experiment(options: ExperimentOptions, training: dict[str, Any]) -> int:
+    from virel_tf.experiments.command import run_experiment as run
+    return run(options, training)
+
+
 def run_latency(options: LatencyOptions) -> int:
     from virel_tf.benchmark.latency import measure_latency
     say(json.dumps(measure_latency(options.run_dir, options.policy, options.seconds)))
@@ -144,14 +166,27 @@ def run_latency(options: LatencyOptions) -> int:
 
 
 class Command(NamedTuple):
-    """One command: the dataclass whose fields are its flags, and the function that is given an instance."""
+    """One command: the dataclass whose fields are its flags, and the function that is given an instance.
+
+    `handed_on` are flags that the command passes on to others; it is given those that were set as a second argument.
+    """
 
     summary: str
     example: str
     options: type
-    run: Callable[[Any], int]
+    run: Callable[..., int]
     uses_tensorflow: bool = True
+    handed_on: tuple[dataclasses.Field, ...] = ()
 
+    @property
+    def flags(self) -> tuple[dataclasses.Field, ...]:
+        """All flags."""
+        return dataclasses.fields(self.options) + self.handed_on
+
+
+# What a cell of a grid says itself, or what an experiment says for all.
+CELL_FLAGS = ("env", "variant", "seed", "run_dir", "resume", "threads")
+TRAINING_FLAGS = tuple(field for field in dataclasses.fields(Config) if field.name not in CELL_FLAGS)
 
 COMMANDS = {
     "train": Command("train a policy, or go on with a run that was stopped (the default command)",
@@ -165,6 +200,10 @@ COMMANDS = {
                       "virel-tf theory --out=theory", TheoryOptions, run_theory, uses_tensorflow=False),
     "benchmark": Command("measure how fast a run trains on this machine; prints one line of JSON",
                          "virel-tf benchmark --env=Humanoid-v4 --seconds=60", BenchmarkOptions, run_benchmark),
+    "experiment": Command("train a grid of environments, variants and seeds, and go on where it was stopped",
+                          "virel-tf experiment --envs=Hopper-v4,HalfCheetah-v4 --variants=virel,beta,sac --seeds=5 "
+                          "--total_steps=300000", ExperimentOptions, run_experiment, uses_tensorflow=False,
+                          handed_on=TRAINING_FLAGS),
     "export": Command("write a run's policy for TensorFlow Serving, LiteRT or ONNX; prints one line of JSON",
                       "virel-tf export --run_dir=runs/HalfCheetah-v4/beta/seed1 --policy=best", ExportOptions,
                       run_export),

@@ -28,9 +28,9 @@ def option(default: Any, group: str, help: str, *, choices: Collection[str] = ()
     return dataclasses.field(default=default, metadata=metadata)
 
 
-RUN, PAPER, PARTS, BETA, NETWORK, DATA, EVALUATION, MACHINE = (
+RUN, PAPER, PARTS, BETA, NETWORK, DATA, EVALUATION, MACHINE, GRID, POOL = (
     "run", "algorithm (the paper's symbols)", "parts of a variant", "temperature of beta", "networks", "data",
-    "evaluation and files", "machine")
+    "evaluation and files", "machine", "grid", "where the runs run")
 
 
 POLICIES = ("best", "last")  # what a run keeps of its policies: that of the best evaluation, and the newest
@@ -229,6 +229,19 @@ def differences(old: dict[str, Any], new: Config) -> list[str]:
         if not field.metadata["may_change"] and old.get(field.name, field.default) != value:
             lines.append(f"--{field.name}: {old.get(field.name, field.default)} -> {value}")
     return lines
+
+
+def refuse_other_run(config: Config, folder: Path) -> None:
+    """ConfigError where the folder holds a run that this configuration would overwrite or change."""
+    saved = folder / "config.json"
+    if not saved.exists():
+        return
+    if config.resume == "never":
+        raise ConfigError(f"--resume=never: {folder} holds a run already; give another --run_dir or remove it")
+    changes = differences(read_config(folder), config)
+    if changes:
+        raise ConfigError(f"--run_dir: {folder} holds a run with other settings ({'; '.join(changes)}); "
+                          "give those again, or another --run_dir")
 
 
 def presets_folder() -> Path:

@@ -18,7 +18,7 @@ def device_line(threads: int) -> str:
     """One line for the user: the GPU by name, or the CPU and, if a GPU was expected, what is missing."""
     import tensorflow as tf
 
-    from virel_tf.runtime import cores
+    from virel_tf.machine import cores
 
     gpus = tf.config.list_physical_devices("GPU")
     if gpus:

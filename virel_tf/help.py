@@ -19,7 +19,7 @@ def help_page(name: str, commands: Mapping[str, Command]) -> str:
              *(f"  {other:<11}{commands[other].summary}" for other in commands),
              "  virel-tf COMMAND --help shows a command's own flags, --version the version.", "",
              "Example:", f"  {command.example}"]
-    fields = dataclasses.fields(command.options)
+    fields = command.flags
     if fields:
         lines += ["", f"Flags of {name}, with their defaults; --flagfile=FILE reads flags from a file, one on each "
                   "line."]

@@ -3,16 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import os
 
 import tensorflow as tf
 
-
-def cores(threads: int) -> int:
-    """How many cores to use: those asked for, or (0) those this process may run on."""
-    if hasattr(os, "sched_getaffinity"):
-        return threads or len(os.sched_getaffinity(0))
-    return threads or os.cpu_count() or 1
+from virel_tf.machine import cores
 
 
 def configure(threads: int) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 from virel_tf import runtime
 from virel_tf.algorithms.diagnostics import Diagnostics
 from virel_tf.algorithms.learner import METRICS
-from virel_tf.config import Config, differences, read_config
+from virel_tf.config import Config, refuse_other_run
 from virel_tf.device import device_line
 from virel_tf.envs.make import make_env
 from virel_tf.errors import BadNumber, ConfigError, RunError
@@ -40,19 +40,6 @@ def train(config: Config) -> int:
     ensure_writable(folder)
     with only_writer(folder), StopRequest() as stop:
         return Training(config, folder).go(stop)
-
-
-def refuse_other_run(config: Config, folder: Path) -> None:
-    """ConfigError where the folder holds a run that this configuration would overwrite or change."""
-    saved = folder / "config.json"
-    if not saved.exists():
-        return
-    if config.resume == "never":
-        raise ConfigError(f"--resume=never: {folder} holds a run already; give another --run_dir or remove it")
-    changes = differences(read_config(folder), config)
-    if changes:
-        raise ConfigError(f"--run_dir: {folder} holds a run with other settings ({'; '.join(changes)}); "
-                          "give those again, or another --run_dir")
 
 
 def refuse_other_recipe(config: Config, folder: Path, saved: dict[str, str]) -> None:

@@ -1,0 +1,167 @@
+"""`virel-tf experiment`: keeps the cells of a grid running until each has come to its end, or has failed.
+
+Nothing is remembered between two calls but what the runs' own folders hold, so the same command goes on from there,
+and a single run that was made before counts as a cell.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any, Protocol
+
+from virel_tf import __version__
+from virel_tf.algorithms.relevance import notes_on_unused
+from virel_tf.commands import ExperimentOptions
+from virel_tf.experiments.folder import finished, in_use, latest, newest_checkpoint
+from virel_tf.experiments.grid import Cell, make_cells
+from virel_tf.experiments.pool import OUTPUT, LocalPool, last_line
+from virel_tf.experiments.table import Line, Table
+from virel_tf.files import atomic_write, ensure_writable
+from virel_tf.machine import cores
+from virel_tf.train.triggers import StopRequest
+
+LOOK_EVERY = 0.5  # seconds between two looks at the cells
+LIVES = 3  # how often a cell may be killed in a row without getting on
+RECORD = "experiment.json"
+
+
+class Pool(Protocol):
+    """Where cells run; see `LocalPool`."""
+
+    def slots(self) -> int: ...
+    def start(self, cell: Cell) -> None: ...
+    def ended(self) -> list[tuple[Cell, int]]: ...
+    def stop(self) -> None: ...
+
+
+def run_experiment(options: ExperimentOptions, training: dict[str, Any]) -> int:
+    """Runs the grid; returns 0 where all cells came to their end, 1 where one failed, 128 + n after signal n."""
+    cells = make_cells(options, training)
+    ensure_writable(Path(options.out))
+    table = Table()
+    for note in dict.fromkeys(note for cell in cells for note in notes_on_unused(cell.config, training)):
+        table.message(f"virel-tf: {note}")
+    with StopRequest() as stop:
+        pool = make_pool(options)
+        experiment = Experiment(cells, pool, table, Path(options.out))
+        try:
+            experiment.run(stop)
+        finally:
+            pool.stop()
+    if stop.signal:
+        table.message("stopped, and the running cells saved; the same command goes on from there")
+        return stop.exit_code
+    return experiment.conclude()
+
+
+def make_pool(options: ExperimentOptions) -> Pool:
+    """This machine, or a Ray cluster where one is named."""
+    if options.ray_address:
+        from virel_tf.experiments.ray_pool import RayPool
+        return RayPool(options.ray_address, options.cpus_per_run, options.gpus_per_run, options.jobs)
+    return LocalPool(options.jobs or max(1, cores(0) // options.cpus_per_run))
+
+
+class Experiment:
+    """The states of the cells, and what follows when one changes."""
+
+    def __init__(self, cells: list[Cell], pool: Pool, table: Table, out: Path) -> None:
+        self.cells, self.pool, self.table, self.out = cells, pool, table, out
+        self.state = {cell.name: "waiting" for cell in cells}
+        self.reason: dict[str, str] = {}
+        self.deaths: dict[str, tuple[int, str]] = {}  # how often killed in a row, and with which checkpoint
+
+    def run(self, stop: StopRequest) -> None:
+        """Until every cell is done or has failed, or the user wants to stop."""
+        for cell in self.cells:
+            if finished(cell.folder, cell.config.total_steps):
+                self.state[cell.name] = "done"
+        while not stop.signal and not {"waiting", "running", "elsewhere"}.isdisjoint(self.state.values()):
+            for cell, code in self.pool.ended():
+                self.settle(cell, code)
+            self.start_what_fits()
+            self.table.show(self.lines())
+            time.sleep(LOOK_EVERY)
+
+    def start_what_fits(self) -> None:
+        """Gives free slots to waiting cells; one that another process trains is left to it."""
+        free = self.pool.slots() - sum(state == "running" for state in self.state.values())
+        for cell in self.cells:
+            if self.state[cell.name] not in ("waiting", "elsewhere"):
+                continue
+            if in_use(cell.folder):
+                self.change(cell, "elsewhere", "another process trains it")
+            elif finished(cell.folder, cell.config.total_steps):
+                self.change(cell, "done")
+            elif free > 0:
+                self.pool.start(cell)
+                self.change(cell, "running")
+                free -= 1
+            elif self.state[cell.name] == "elsewhere":
+                self.change(cell, "waiting")
+
+    def settle(self, cell: Cell, code: int) -> None:
+        """What a process leaves behind: a finished run, one to go on with, or a failure."""
+        killed = code < 0 or code > 128
+        if finished(cell.folder, cell.config.total_steps):
+            self.change(cell, "done")
+        elif killed and self.may_live_again(cell):
+            self.change(cell, "waiting", f"its process was ended by signal {-code if code < 0 else code - 128}; going "
+                        "on from its newest checkpoint")
+        elif killed:
+            self.change(cell, "failed", f"killed {LIVES} times in a row at the same checkpoint")
+        elif in_use(cell.folder):
+            self.change(cell, "elsewhere", "another process trains it")
+        else:
+            self.change(cell, "failed", f"{last_line(cell.folder)} (exit code {code}; see {cell.folder / OUTPUT})")
+
+    def may_live_again(self, cell: Cell) -> bool:
+        """Counts a death; a cell that got on since the last one begins to count anew."""
+        checkpoint = newest_checkpoint(cell.folder)
+        deaths, before = self.deaths.get(cell.name, (0, checkpoint))
+        deaths = deaths + 1 if before == checkpoint else 1
+        self.deaths[cell.name] = deaths, checkpoint
+        return deaths < LIVES
+
+    def change(self, cell: Cell, state: str, reason: str = "") -> None:
+        """A cell's new state, told and recorded."""
+        if self.state[cell.name] == state:
+            return
+        self.state[cell.name] = state
+        self.reason[cell.name] = reason
+        if state == "done":
+            reason = f"return {latest(cell.folder).return_}"
+        if state != "running":
+            self.table.message(f"{cell.name}: {state}" + (f": {reason}" if reason else ""))
+        self.record()
+
+    def lines(self) -> list[Line]:
+        """The cells as the table shows them."""
+        lines = []
+        for cell in self.cells:
+            state, row = self.state[cell.name], latest(cell.folder)
+            total = cell.config.total_steps
+            moving = state in ("running", "elsewhere") and in_use(cell.folder)
+            if state == "running" and not moving and row.step < total:
+                state = "waiting"  # its process is starting, or a cluster has it in its queue
+            lines.append(Line(cell.name, state, total if state == "done" else row.step, total, row.return_,
+                              row.steps_per_s if moving else 0.0))
+        return lines
+
+    def record(self) -> None:
+        """experiment.json: the cells, for the report to name those that are missing."""
+        cells = [dict(name=cell.name, env=cell.config.env, variant=cell.config.variant, seed=cell.config.seed,
+                      total_steps=cell.config.total_steps, state=self.state[cell.name],
+                      reason=self.reason.get(cell.name, "")) for cell in self.cells]
+        atomic_write(self.out / RECORD, (json.dumps(dict(virel_tf=__version__, cells=cells), indent=2) + "\n").encode())
+
+    def conclude(self) -> int:
+        """The last lines a user reads, and the exit code."""
+        self.record()
+        self.table.show(self.lines(), now=True)
+        failed = [cell for cell in self.cells if self.state[cell.name] == "failed"]
+        for cell in failed:
+            self.table.message(f"virel-tf: {cell.name} failed: {self.reason[cell.name]}")
+        return 1 if failed else 0

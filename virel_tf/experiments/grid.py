@@ -1,0 +1,121 @@
+"""The cells of an experiment: environments x variants x seeds x swept settings, each a run of its own."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from virel_tf.algorithms.registry import RECIPES
+from virel_tf.cli import read_flags, with_defaults
+from virel_tf.commands import TRAINING_FLAGS, ExperimentOptions
+from virel_tf.config import Config, did_you_mean, refuse_other_run
+from virel_tf.envs.make import make_env
+from virel_tf.errors import ConfigError
+
+
+class Cell(NamedTuple):
+    """One run of the grid."""
+
+    name: str  # what distinguishes it from the others: HalfCheetah-v4/beta/tau=0.001/seed1
+    config: Config
+    flags: tuple[str, ...]  # of the `virel-tf train` that makes it
+
+    @property
+    def folder(self) -> Path:
+        """Where the run writes."""
+        return self.config.directory
+
+    @property
+    def command(self) -> list[str]:
+        """The process that trains it, or goes on with it."""
+        return [sys.executable, "-m", "virel_tf", "train", *self.flags]
+
+
+def make_cells(options: ExperimentOptions, training: dict[str, Any]) -> list[Cell]:
+    """All cells, seed by seed, so that an experiment cut short has compared everything a little.
+
+    ConfigError where a value is not allowed or a folder holds a run of other settings: nothing has been started then.
+    """
+    envs = split_list("envs", options.envs)
+    variants = split_list("variants", options.variants)
+    for variant in variants:
+        if variant not in RECIPES:
+            raise ConfigError(f"--variants: {variant!r} is not allowed; it must be one of {', '.join(RECIPES)}"
+                              + did_you_mean(variant, RECIPES))
+    sweeps = list(read_sweep(options.sweep, training))
+    for env in envs:
+        try:
+            make_env(env).close()
+        except ConfigError as error:
+            raise ConfigError(str(error).replace("--env:", "--envs:", 1)) from None
+    return [make_cell(Path(options.out), options.cpus_per_run, env, variant, seed, swept, training)
+            for seed, env, variant, swept in itertools.product(read_seeds(options.seeds), envs, variants, sweeps)]
+
+
+def make_cell(out: Path, threads: int, env: str, variant: str, seed: int, swept: dict[str, str],
+              training: dict[str, Any]) -> Cell:
+    """One cell. Its folder is the one `virel-tf train` would choose below `out`, so that single runs count too."""
+    setting = ",".join(f"{name}={value}" for name, value in swept.items())
+    name = "/".join(filter(None, [env.replace("/", "_"), variant, setting, f"seed{seed}"]))
+    values = {**training, **read_flags(TRAINING_FLAGS, [f"--{flag}={value}" for flag, value in swept.items()]),
+              "env": env, "variant": variant, "seed": seed, "run_dir": str(out / name), "threads": threads}
+    config = with_defaults(Config, values)
+    refuse_other_run(config, config.directory)
+    return Cell(name, config, tuple(f"--{flag}={flag_text(value)}" for flag, value in values.items()))
+
+
+def split_list(flag: str, text: str) -> list[str]:
+    """The words of a comma-separated flag, none of them twice."""
+    words = [word.strip() for word in text.split(",")]
+    if not all(words):
+        raise ConfigError(f"--{flag}: {text!r} is not allowed; it must be a list such as A,B")
+    return refuse_twice(flag, words)
+
+
+def read_seeds(text: str) -> list[int]:
+    """5 means 1 to 5; 3,5,8 means just these."""
+    try:
+        seeds = [int(word) for word in text.split(",")]
+    except ValueError:
+        seeds = []
+    if not seeds or min(seeds) < 0 or seeds == [0]:
+        raise ConfigError(f"--seeds: {text!r} is not allowed; it must be how many, such as 5, or which, such as 3,5,8")
+    return refuse_twice("seeds", seeds) if "," in text else list(range(1, seeds[0] + 1))
+
+
+def read_sweep(text: str, training: dict[str, Any]) -> Iterator[dict[str, str]]:
+    """Every combination of the swept flags' values; one empty combination where nothing is swept."""
+    possible = [field.name for field in TRAINING_FLAGS]
+    names: list[str] = []
+    values: list[Sequence[str]] = []
+    for part in filter(None, (part.strip() for part in text.split(";"))):
+        name, equals, rest = part.partition("=")
+        name = name.strip().lstrip("-")
+        if name not in possible:
+            raise ConfigError(f"--sweep: {name!r} is not allowed; it must be a flag of training and its values, as in "
+                              "tau=0.001,0.005" + did_you_mean(name, possible))
+        if name in training:
+            raise ConfigError(f"--sweep: {name} is given as --{name} too; it must be one or the other")
+        if not equals:
+            raise ConfigError(f"--sweep: {name} has no values; it must be as in {name}=A,B")
+        names.append(name)
+        values.append(split_list("sweep", rest))
+    refuse_twice("sweep", names)
+    for combination in itertools.product(*values):
+        yield dict(zip(names, combination, strict=True))
+
+
+def refuse_twice(flag: str, words: list) -> list:
+    """The words; ConfigError where one stands twice."""
+    for word in words:
+        if words.count(word) > 1:
+            raise ConfigError(f"--{flag}: {word} is there twice")
+    return words
+
+
+def flag_text(value: Any) -> str:
+    """A value as a flag has it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,86 @@
+"""Where cells run: processes on this machine. `ray_pool` has the same four methods for a cluster."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from virel_tf.experiments.grid import Cell
+
+OUTPUT = "output.log"  # in the run's folder: what training prints
+PR_SET_PDEATHSIG = 1
+
+
+class LocalPool:
+    """Processes on this machine, `slots` at a time."""
+
+    def __init__(self, slots: int) -> None:
+        self._slots = slots
+        self._processes: dict[str, tuple[Cell, subprocess.Popen]] = {}
+
+    def slots(self) -> int:
+        """How many cells can run at a time."""
+        return self._slots
+
+    def start(self, cell: Cell) -> None:
+        """Starts, or goes on with, a cell."""
+        self._processes[cell.name] = cell, launch(cell.command, cell.folder)
+
+    def ended(self) -> list[tuple[Cell, int]]:
+        """Cells whose process has ended since the last call, and its exit code (negative: killed by that signal)."""
+        over = [(cell, process.returncode) for cell, process in self._processes.values()
+                if process.poll() is not None]
+        for cell, _ in over:
+            del self._processes[cell.name]
+        return over
+
+    def stop(self) -> None:
+        """Asks every process to save and end, and waits until they have."""
+        for _, process in self._processes.values():
+            process.terminate()
+        for _, process in self._processes.values():
+            process.wait()
+
+
+def launch(command: list[str], folder: Path, directory: str | None = None) -> subprocess.Popen:
+    """Starts training in a process that writes what it has to say to the run's folder and ends with this one.
+
+    A session of its own keeps Ctrl-C from reaching it twice: the experiment passes the wish to stop on.
+    """
+    folder = Path(directory or ".") / folder
+    folder.mkdir(parents=True, exist_ok=True)
+    with open(folder / OUTPUT, "ab") as output:
+        return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
+                                cwd=directory, start_new_session=True, preexec_fn=end_with_parent())
+
+
+def end_with_parent() -> Callable[[], None] | None:
+    """For a child to call as it starts: SIGTERM when its parent dies, however that comes; None where Linux is not.
+
+    Elsewhere an orphan trains on, and the experiment, started again, waits for it.
+    """
+    if not sys.platform.startswith("linux"):
+        return None
+    library, parent = ctypes.CDLL(None), os.getpid()
+
+    def ask() -> None:
+        library.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+        if os.getppid() != parent:  # it died before it was asked
+            os._exit(128 + signal.SIGTERM)
+
+    return ask
+
+
+def last_line(folder: Path) -> str:
+    """The last thing that training in this folder had to say."""
+    try:
+        lines = (folder / OUTPUT).read_text(errors="replace").splitlines()
+    except OSError:
+        return ""
+    said = [line.strip() for line in lines if line.strip()]
+    return said[-1].removeprefix("virel-tf: ") if said else ""

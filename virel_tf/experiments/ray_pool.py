@@ -1,0 +1,80 @@
+"""Where cells run: a Ray cluster. Each cell is one task; Ray finds the machine, and tells when it is lost."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+from virel_tf.errors import ConfigError, RunError
+from virel_tf.experiments.grid import Cell
+from virel_tf.experiments.pool import launch
+
+SAVE_WITHIN = 60.0  # seconds that tasks have to save when the experiment is stopped
+
+
+class RayPool:
+    """Tasks of a Ray cluster, which queues what does not fit."""
+
+    def __init__(self, address: str, cpus: int, gpus: float, jobs: int) -> None:
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        try:
+            import ray
+        except ImportError:
+            raise ConfigError("--ray_address: Ray is not installed; pip install 'virel_tf[ray]' brings it") from None
+        try:
+            ray.init(None if address == "local" else address, log_to_driver=False, logging_level="ERROR",
+                     **(dict(include_dashboard=False) if address == "local" else {}))
+        except (ConnectionError, ValueError, RuntimeError) as error:
+            raise ConfigError(f"--ray_address: no cluster at {address!r} ({str(error).splitlines()[0]}); it must be "
+                              "local, auto, or HOST:PORT of a cluster's head") from None
+        self._ray = ray
+        self._slots = jobs or sys.maxsize
+        # A task that is lost is told to the experiment, which starts it again once nobody holds its folder.
+        self._train = ray.remote(num_cpus=cpus, num_gpus=gpus, max_retries=0)(train_cell)
+        self._tasks: dict[str, tuple[Cell, ray.ObjectRef]] = {}
+
+    def slots(self) -> int:
+        """How many cells to hand to Ray at a time: all, since it has the queue."""
+        return self._slots
+
+    def start(self, cell: Cell) -> None:
+        """Hands a cell to Ray."""
+        task = self._train.options(name=cell.name).remote(cell.command[1:], str(cell.folder), os.getcwd())
+        self._tasks[cell.name] = cell, task
+
+    def ended(self) -> list[tuple[Cell, int]]:
+        """Cells whose task has ended since the last call, and its exit code (SIGKILL's where it was lost)."""
+        by_task = {task: cell for cell, task in self._tasks.values()}
+        over, _ = self._ray.wait(list(by_task), num_returns=len(by_task), timeout=0) if by_task else ([], [])
+        return [(by_task[task], self._exit_code(by_task[task], task)) for task in over]
+
+    def _exit_code(self, cell: Cell, task: object) -> int:
+        del self._tasks[cell.name]
+        errors = self._ray.exceptions
+        try:
+            return self._ray.get(task)
+        except errors.RayTaskError as error:  # the task itself could not do its work, on this machine or any other
+            raise RunError(f"{cell.name}: cannot be started on the cluster: {str(error.cause)}") from None
+        except errors.RayError:
+            return -signal.SIGKILL
+
+    def stop(self) -> None:
+        """Asks every task to save and end, waits until they have, and leaves the cluster."""
+        tasks = [task for _, task in self._tasks.values()]
+        for task in tasks:
+            self._ray.cancel(task)
+        if tasks:
+            self._ray.wait(tasks, num_returns=len(tasks), timeout=SAVE_WITHIN)
+        self._ray.shutdown()
+
+
+def train_cell(arguments: list[str], folder: str, directory: str) -> int:
+    """The task: training in a process of its own, below the directory the experiment was started in."""
+    process = launch([sys.executable, *arguments], Path(folder), directory)
+    try:
+        return process.wait()
+    except BaseException:  # Ray's way to say that the task is not wanted any more
+        process.terminate()
+        return process.wait()
