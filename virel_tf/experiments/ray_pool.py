@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import sys
 from pathlib import Path
 
@@ -24,9 +25,12 @@ class RayPool:
         except ImportError:
             raise ConfigError("--ray_address: Ray is not installed; pip install 'virel_tf[ray]' brings it") from None
         try:
+            if ":" in address and "/" not in address:  # Ray itself would wait for minutes
+                host, _, port = address.rpartition(":")
+                socket.create_connection((host, int(port)), timeout=10).close()
             ray.init(None if address == "local" else address, log_to_driver=False, logging_level="ERROR",
                      **(dict(include_dashboard=False) if address == "local" else {}))
-        except (ConnectionError, ValueError, RuntimeError) as error:
+        except (OSError, ValueError, RuntimeError) as error:
             raise ConfigError(f"--ray_address: no cluster at {address!r} ({str(error).splitlines()[0]}); it must be "
                               "local, auto, or HOST:PORT of a cluster's head") from None
         self._ray = ray
