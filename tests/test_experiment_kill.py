@@ -13,10 +13,10 @@ from test_training import assert_same_run, command
 
 pytestmark = pytest.mark.slow
 
-GRID = ["experiment", "--envs=InvertedPendulum-v4,Hopper-v4", "--variants=virel,sac", "--seeds=1", "--total_steps=4000",
-        "--hidden=16", "--batch_size=16", "--random_steps=200", "--eval_every=1000", "--eval_steps=100",
-        "--checkpoint_every=100", "--replay_size=1000"]
-CELLS = [f"{env}/{variant}/seed1" for env in ("InvertedPendulum-v4", "Hopper-v4") for variant in ("virel", "sac")]
+GRID = ["experiment", "--envs=Hopper-v4", "--variants=virel", "--seeds=3", "--total_steps=2000", "--hidden=16",
+        "--batch_size=16", "--random_steps=200", "--eval_every=500", "--eval_steps=100", "--checkpoint_every=200",
+        "--replay_size=1000"]
+CELLS = [f"Hopper-v4/virel/seed{seed}" for seed in (1, 2, 3)]
 
 
 def start(out: Path, *flags: str) -> subprocess.Popen:
@@ -52,7 +52,7 @@ def conclude(experiment: subprocess.Popen) -> str:
 def whole(tmp_path_factory) -> Path:
     out = tmp_path_factory.mktemp("whole")
     conclude(start(out))
-    assert all(step == 4000 for step in steps(out).values()) and len(steps(out)) == 4
+    assert steps(out) == dict.fromkeys(CELLS, 2000)
     return out
 
 
