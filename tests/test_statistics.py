@@ -81,6 +81,13 @@ def test_resampling_stays_within_a_task():
     assert not np.array_equal(indices[..., 0], indices[..., 1])  # tasks are drawn on their own
 
 
+def test_a_band_of_three_curves_is_their_range():
+    """All three draws fall on the lowest run in 1 of 27 resamples, more often than 2.5 of 100."""
+    estimate = st.bootstrap_mean(np.array([[1.0, 7.0], [2.0, 7.0], [6.0, 7.0]]), samples=2000)
+    np.testing.assert_allclose(estimate, [[3.0, 7.0], [1.0, 7.0], [6.0, 7.0]])
+    assert np.isnan(st.bootstrap_mean(np.ones([1, 4]), samples=10).low).all()
+
+
 def test_a_bootstrap_of_scores_that_agree_has_no_width():
     scores = np.full([3, 2], 0.7)
     estimate = st.bootstrap(st.interquartile_mean, scores,

@@ -126,6 +126,18 @@ def resample(scores: np.ndarray, indices: np.ndarray) -> np.ndarray:
     return np.take_along_axis(scores[None], indices, axis=1)
 
 
+def bootstrap_mean(curves: np.ndarray, samples: int) -> Estimate:
+    """Mean of [runs, steps] over runs, drawn whole, and its 95 % percentile interval at each step; NaN for one run."""
+    assert curves.ndim == 2
+    mean = curves.mean(axis=0)
+    if len(curves) < 2:
+        return Estimate(mean, np.full_like(mean, np.nan), np.full_like(mean, np.nan))
+    runs = len(curves)
+    shares = np.random.default_rng(0).multinomial(runs, np.full(runs, 1 / runs), size=samples) / runs
+    low, high = np.quantile(shares @ curves, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)
+    return Estimate(mean, low, high)
+
+
 def bootstrap(statistic: Callable[..., np.ndarray], *scores: np.ndarray, indices: list[np.ndarray]) -> Estimate:
     """The statistic of one or more matrices of scores, with the 95 % percentile interval of its resamples."""
     assert len(scores) == len(indices)

@@ -1,0 +1,112 @@
+"""The figures: each function draws one into the axes it is given."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from virel_tf.experiments.analysis import PROFILE_THRESHOLDS, Aggregate, Curve
+from virel_tf.experiments.statistics import Estimate
+from virel_tf.experiments.styles import FAINT, GRID, INK, Look
+from virel_tf.train.curve import smooth, smoothing_window
+
+WIDTH = 5.2  # inches: about the width of a phone's screen, so that text on it keeps its size
+SMOOTHED_FROM = 60  # evaluations: from so many on, lines and bands are means over a twentieth of them
+
+
+def new_figure(height: float, columns: int = 1, rows: int = 1) -> tuple[Figure, np.ndarray]:
+    """A figure and its axes [rows, columns], each WIDTH wide; the height is that of one row."""
+    figure = Figure(figsize=(WIDTH * columns, height * rows), layout="constrained", facecolor="none")
+    return figure, figure.subplots(rows, columns, squeeze=False, sharex="col" if rows > 1 else False)
+
+
+def draw_curves(axes: Axes, curves: list[Curve], looks: dict[str, Look], name: str, decades: bool = False) -> None:
+    """Mean over seeds and its 95 % band; over decades, where asked for and the values span them."""
+    for curve in curves:
+        look = looks[curve.group.label]
+        window = smoothing_window(len(curve.steps)) if len(curve.steps) >= SMOOTHED_FROM else 1
+        mean, low, high = (smooth(values, window) for values in curve.estimate)
+        axes.plot(curve.steps, mean, color=look.colour, linestyle=look.line, linewidth=1.6, marker=look.marker,
+                  markersize=4.5, markevery=[-1], label=f"{curve.group.label} (n = {len(curve.values)})")
+        axes.fill_between(curve.steps, low, high, color=look.colour, alpha=0.13, linewidth=0)
+    values = np.concatenate([curve.values.ravel() for curve in curves])
+    if decades and values.min() > 0 and values.max() > 30 * values.min():
+        axes.set_yscale("log")
+    axes.xaxis.set_major_formatter(thousands)
+    axes.set_ylabel(name)
+    tidy(axes)
+
+
+def thousands(step: float, _: int) -> str:
+    """A number of steps on an axis."""
+    return f"{step / 1e6:g}M" if step >= 1e6 else f"{step / 1e3:g}k" if step else "0"
+
+
+def draw_iqm(axes: Axes, result: Aggregate, looks: dict[str, Look]) -> None:
+    """Interquartile means and their intervals, one line each."""
+    draw_intervals(axes, {label: (estimate, looks[label]) for label, estimate in result.iqm.items()})
+    axes.set_xlabel("interquartile mean of scores (0: random, 1: published SAC)")
+
+
+def draw_improvement(axes: Axes, result: Aggregate, looks: dict[str, Look]) -> None:
+    """How likely a run of the variant with the best interquartile mean beats one of each other."""
+    best = best_label(result)
+    draw_intervals(axes, {other: (estimate, looks[other]) for (one, other), estimate in result.improvement.items()
+                          if one == best})
+    axes.axvline(0.5, color=FAINT, linewidth=1, linestyle=":")
+    axes.set_xlim(-0.03, 1.03)
+    axes.set_xlabel(f"probability that {best} is better")
+
+
+def best_label(result: Aggregate) -> str:
+    """Of the highest interquartile mean."""
+    return max(result.iqm, key=lambda label: result.iqm[label].value)
+
+
+def draw_intervals(axes: Axes, lines: dict[str, tuple[Estimate, Look]]) -> None:
+    """A dot and its interval for each name, the first on top."""
+    for place, (estimate, look) in enumerate(lines.values()):
+        axes.plot([estimate.low, estimate.high], [place, place], color=look.colour, linewidth=5, alpha=0.35,
+                  solid_capstyle="butt")
+        axes.plot([estimate.value], [place], color=look.colour, marker=look.marker, markersize=7)
+    axes.set_yticks(range(len(lines)), list(lines))
+    axes.set_ylim(len(lines) - 0.5, -0.5)
+    tidy(axes)
+
+
+def draw_profiles(axes: Axes, result: Aggregate, looks: dict[str, Look]) -> None:
+    """The share of runs above each score."""
+    for label, estimate in result.profiles.items():
+        look = looks[label]
+        axes.plot(PROFILE_THRESHOLDS, estimate.value, color=look.colour, linestyle=look.line, linewidth=1.6,
+                  drawstyle="steps-post", label=label)
+        axes.fill_between(PROFILE_THRESHOLDS, estimate.low, estimate.high, color=look.colour, alpha=0.1, linewidth=0,
+                          step="post")
+    axes.set(xlabel="score (0: random, 1: published SAC)", ylabel="share of runs above", ylim=(-0.03, 1.03))
+    tidy(axes)
+
+
+def legend_below(figure: Figure, axes: Axes) -> None:
+    """One legend for the whole figure."""
+    handles, labels = axes.get_legend_handles_labels()
+    widest = max(map(len, labels), default=0)
+    columns = max(1, min(len(labels), int(figure.get_figwidth() / (0.085 * widest + 0.55))))
+    figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False, fontsize=9,
+                  handlelength=2.6, columnspacing=1.2, labelcolor=INK)
+
+
+def tidy(axes: Axes) -> None:
+    """No frame, a quiet grid, text in the page's own colours, and the page's ground."""
+    axes.set_facecolor("none")
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.spines[["left", "bottom"]].set_color(FAINT)
+    axes.grid(color=GRID, linewidth=0.7)
+    axes.set_axisbelow(True)
+    axes.tick_params(which="both", length=0, labelsize=9, labelcolor=FAINT)
+    labels: list[Any] = [axes.xaxis.label, axes.yaxis.label, axes.title]
+    for label in labels:
+        label.set_color(INK)
+        label.set_fontsize(9.5)
