@@ -76,13 +76,13 @@ def scores_table(experiment: Experiment, env: str, anchors: list[Anchor]) -> Tab
         mean, low, high = map(float, mean_interval(finals))
         scale = scale_of(anchors, env, group.steps)
         score = float(statistics.normalise(mean, scale.zero, scale.one)) if scale else None
-        rows.append([env, group.label, "here", group.steps, len(finals), mean, low, high, score])
+        rows.append([group.label, mean, low, high, len(finals), group.steps, score, "here"])
     steps = max(group.steps for group in groups)
     for anchor in comparable_anchors(anchors, env, steps):
-        rows.append([env, anchor.algorithm, f"{anchor.source}, {anchor.version}", anchor.steps, anchor.seeds,
-                     *anchor.interval, None])
-    return Table(f"scores-{env.replace('/', '_')}", f"Final return in {env}: mean of the last ten evaluations",
-                 ["environment", "variant", "source", "steps", "seeds", "mean", "95 % low", "95 % high", "score"], rows)
+        rows.append([anchor.algorithm, *anchor.interval, anchor.seeds, anchor.steps, None,
+                     f"{anchor.source}, {anchor.version}"])
+    return Table(f"scores-{env.replace('/', '_')}", f"Final return in {env}",
+                 ["variant", "mean", "95 % low", "95 % high", "seeds", "steps", "score", "source"], rows)
 
 
 def speed_table(experiment: Experiment, anchors: list[Anchor]) -> Table:
@@ -92,15 +92,15 @@ def speed_table(experiment: Experiment, anchors: list[Anchor]) -> Table:
         series = [run.series("eval_return", group.steps) for run in group.runs]
         area = mean_interval(np.array([statistics.area_under_curve(*pair) for pair in series]))
         scale = scale_of(anchors, group.env, group.steps)
-        row = [group.env, group.label, len(series), *map(float, area)]
+        row = [group.env, group.label, *map(float, area), len(series)]
         if scale:
             threshold = scale.zero + HALF_WAY * (scale.one - scale.zero)
             times = np.array([statistics.steps_to_threshold(*pair, threshold) for pair in series])
             row += [threshold, f"{np.isfinite(times).sum()} of {len(times)}", median_of_times(times)]
         rows.append(row + [None] * (9 - len(row)))
     return Table("speed", "How fast they learned", [
-        "environment", "variant", "seeds", "mean return while learning", "95 % low", "95 % high", "half-way return",
-        "reached by", "median steps"], rows)
+        "environment", "variant", "mean return", "95 % low", "95 % high", "seeds", "half-way return", "reached by",
+        "median steps"], rows)
 
 
 def median_of_times(times: np.ndarray) -> float | str:

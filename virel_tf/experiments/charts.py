@@ -9,12 +9,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from virel_tf.experiments.analysis import PROFILE_THRESHOLDS, Aggregate, Curve
-from virel_tf.experiments.statistics import Estimate
+from virel_tf.experiments.statistics import Estimate, trailing_mean
 from virel_tf.experiments.styles import FAINT, GRID, INK, Look
-from virel_tf.train.curve import smooth, smoothing_window
 
-WIDTH = 5.2  # inches: about the width of a phone's screen, so that text on it keeps its size
-SMOOTHED_FROM = 60  # evaluations: from so many on, lines and bands are means over a twentieth of them
+WIDTH = 4.6  # inches: about the width of a phone's screen, so that text on it keeps its size
+SMOOTHED_FROM = 60  # evaluations: from so many on, lines and bands are means of the last ten
 
 
 def new_figure(height: float, columns: int = 1, rows: int = 1) -> tuple[Figure, np.ndarray]:
@@ -27,8 +26,8 @@ def draw_curves(axes: Axes, curves: list[Curve], looks: dict[str, Look], name: s
     """Mean over seeds and its 95 % band; over decades, where asked for and the values span them."""
     for curve in curves:
         look = looks[curve.group.label]
-        window = smoothing_window(len(curve.steps)) if len(curve.steps) >= SMOOTHED_FROM else 1
-        mean, low, high = (smooth(values, window) for values in curve.estimate)
+        smoothed = len(curve.steps) >= SMOOTHED_FROM
+        mean, low, high = map(trailing_mean, curve.estimate) if smoothed else curve.estimate
         axes.plot(curve.steps, mean, color=look.colour, linestyle=look.line, linewidth=1.6, marker=look.marker,
                   markersize=4.5, markevery=[-1], label=f"{curve.group.label} (n = {len(curve.values)})")
         axes.fill_between(curve.steps, low, high, color=look.colour, alpha=0.13, linewidth=0)
@@ -48,7 +47,7 @@ def thousands(step: float, _: int) -> str:
 def draw_iqm(axes: Axes, result: Aggregate, looks: dict[str, Look]) -> None:
     """Interquartile means and their intervals, one line each."""
     draw_intervals(axes, {label: (estimate, looks[label]) for label, estimate in result.iqm.items()})
-    axes.set_xlabel("interquartile mean of scores (0: random, 1: published SAC)")
+    axes.set_xlabel("interquartile mean (0: random, 1: published SAC)")
 
 
 def draw_improvement(axes: Axes, result: Aggregate, looks: dict[str, Look]) -> None:
@@ -93,7 +92,7 @@ def legend_below(figure: Figure, axes: Axes) -> None:
     """One legend for the whole figure."""
     handles, labels = axes.get_legend_handles_labels()
     widest = max(map(len, labels), default=0)
-    columns = max(1, min(len(labels), int(figure.get_figwidth() / (0.085 * widest + 0.55))))
+    columns = max(1, min(len(labels), int(figure.get_figwidth() / (0.08 * widest + 0.5))))
     figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False, fontsize=9,
                   handlelength=2.6, columnspacing=1.2, labelcolor=INK)
 
@@ -105,8 +104,8 @@ def tidy(axes: Axes) -> None:
     axes.spines[["left", "bottom"]].set_color(FAINT)
     axes.grid(color=GRID, linewidth=0.7)
     axes.set_axisbelow(True)
-    axes.tick_params(which="both", length=0, labelsize=9, labelcolor=FAINT)
+    axes.tick_params(which="both", length=0, labelsize=9.5, labelcolor=FAINT)
     labels: list[Any] = [axes.xaxis.label, axes.yaxis.label, axes.title]
     for label in labels:
         label.set_color(INK)
-        label.set_fontsize(9.5)
+        label.set_fontsize(10)

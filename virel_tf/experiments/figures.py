@@ -80,7 +80,7 @@ def aggregate_pictures(experiment: Experiment, result: Aggregate) -> dict[str, P
             ("profiles", "Performance profiles", charts.draw_profiles, 9),
             ("improvement", "Probability of improvement", charts.draw_improvement, len(result.iqm) - 1)):
         if lines:
-            figure, axes = charts.new_figure(3.5 if kind == "profiles" else 0.9 + 0.3 * lines)
+            figure, axes = charts.new_figure(3.5 if kind == "profiles" else 0.8 + 0.28 * lines)
             draw(axes[0, 0], result, looks)
             if kind == "profiles":
                 charts.legend_below(figure, axes[0, 0])

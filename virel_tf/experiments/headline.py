@@ -45,7 +45,7 @@ def certainty(best: Group, second: Group) -> str:
     """Whether the better of two groups is better beyond doubt."""
     one, other = mean_interval(best.final_scores()), mean_interval(second.final_scores())
     if one.value == other.value:
-        return "the first two are equal"
+        return "the first place is shared"
     if min(len(best.runs), len(second.runs)) < 2:
         return f"one seed of {best.label if len(best.runs) == 1 else second.label} does not tell which is better"
     if one.low > other.high:
@@ -59,7 +59,7 @@ def aggregate_line(result: Aggregate) -> str:
     best = [label for label in ranked if result.iqm[label].value == result.iqm[ranked[0]].value]
     value, low, high = result.iqm[ranked[0]]
     where = result.envs[0] if len(result.envs) == 1 else f"{len(result.envs)} environments"
-    return (f"Over {where}, at equal steps, {' and '.join(best)} {'has' if len(best) == 1 else 'have'} the "
+    return (f"Over {where}, at equal steps, {listed(best)} {'has' if len(best) == 1 else 'have'} the "
             f"highest interquartile mean score, {value:.2f} ({low:.2f} to {high:.2f}); 0 is random, 1 published {ONE}.")
 
 
@@ -67,6 +67,10 @@ def steps_text(groups: list[Group]) -> str:
     """The number of steps, or from where to where it goes."""
     steps = sorted({group.steps for group in groups})
     return f"{steps[0]:,} steps" if len(steps) == 1 else f"{steps[0]:,} to {steps[-1]:,} steps"
+
+
+def listed(names: list[str]) -> str:
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
 def number(count: int, noun: str) -> str:

@@ -21,26 +21,31 @@ STYLE = """
 @media (prefers-color-scheme: dark) { :root { --page: %(dark_page)s; %(dark)s } }
 * { box-sizing: border-box; }
 body { font: 16px/1.55 system-ui, sans-serif; color: var(--1c2128); background: var(--page);
-  max-width: 72rem; margin: 0 auto; padding: 1.5rem 1rem 4rem; }
+  max-width: 80rem; margin: 0 auto; padding: 1.5rem 1rem 4rem; }
 h1 { font-size: 1.7rem; line-height: 1.2; margin: 0 0 .5rem; }
 h2 { font-size: 1.25rem; margin: 2.5rem 0 .5rem; }
 h3 { font-size: 1.05rem; margin: 1.5rem 0 .25rem; }
 p, li { max-width: 46rem; }
 .note, figcaption, caption, summary { color: var(--57606a); font-size: .875rem; }
 .side { display: grid; gap: 1rem 2rem; grid-template-columns: repeat(auto-fit, minmax(min(100%%, 27rem), 1fr)); }
-.side > * { min-width: 0; }
-figure { margin: .5rem 0; }
+.pair { display: grid; gap: 1rem 2rem; }
+.side > *, .pair > * { min-width: 0; }
+@media (min-width: 60rem) { .pair { grid-template-columns: 5fr 7fr; } }
+figure { margin: .5rem 0 1rem; }
+figcaption { margin-top: .4rem; max-width: 40rem; }
 figure svg, video, figure img { display: block; width: 100%%; max-width: 40rem; height: auto; }
 svg * { stroke-linejoin: round; stroke-linecap: butt; }
 .table { overflow-x: auto; margin: .5rem 0; }
 .table:focus-visible { outline: 2px solid var(--2f62a8); }
 table { border-collapse: collapse; font-size: .875rem; font-variant-numeric: tabular-nums; }
 caption { text-align: left; padding-bottom: .25rem; }
-th, td { text-align: left; padding: .2rem .9rem .2rem 0; border-bottom: 1px solid var(--d8dde3);
+th, td { text-align: left; padding: .2rem .8rem .2rem 0; border-bottom: 1px solid var(--d8dde3);
   vertical-align: top; white-space: nowrap; }
 th { font-weight: 600; }
 td.number, th.number { text-align: right; }
-td.long { white-space: normal; min-width: 20rem; overflow-wrap: anywhere; font-size: .8rem; }
+.folded { columns: 26rem; column-gap: 2rem; }
+.folded details { break-inside: avoid; overflow-wrap: anywhere; }
+.folded p { margin: .2rem 0 .6rem 1rem; font-size: .875rem; }
 summary { cursor: pointer; padding: .4rem 0; }
 code { font: .8rem ui-monospace, monospace; }
 a { color: var(--2f62a8); }
@@ -75,9 +80,16 @@ def bullets(lines: list[str]) -> str:
     return "<ul>" + "".join(f"<li>{html.escape(line)}</li>" for line in lines) + "</ul>"
 
 
-def side_by_side(parts: list[str]) -> str:
-    """Beside each other where the screen is wide enough."""
-    return "<div class='side'>" + "".join(f"<div>{part}</div>" for part in parts) + "</div>"
+def side_by_side(parts: list[str], layout: str = "side") -> str:
+    """Beside each other where the screen is wide enough; `pair`: the second gets more room."""
+    return f"<div class='{layout}'>" + "".join(f"<div>{part}</div>" for part in parts) + "</div>"
+
+
+def folded(entries: list[tuple[str, list[str], str]]) -> str:
+    """Lines that unfold into paragraphs and a command."""
+    return "<div class='folded'>" + "".join(
+        f"<details><summary>{html.escape(title)}</summary><p><code>{html.escape(command)}</code></p>"
+        + "".join(map(paragraph, lines)) + "</details>" for title, lines, command in entries) + "</div>"
 
 
 def figure_html(picture: Picture, tables: list[Table], caption: str) -> str:
@@ -102,7 +114,7 @@ def table_html(table: Table) -> str:
                      for name, kind in zip(table.columns, kinds, strict=True))
     body = "".join("<tr>" + "".join(map(cell_html, row, kinds)) + "</tr>" for row in shown)
     some = "" if step == 1 else f", one row in {step}"
-    caption = f"{table.title}{some} (tables/{table.name}.csv)"
+    caption = f"{table.title}{some}"
     return (f"<div class='table' tabindex='0' role='region' aria-label='{html.escape(table.title)}'>"
             f"<table id='table-{html.escape(table.name)}'><caption>{html.escape(caption)}</caption>"
             f"<thead><tr>{header}</tr></thead><tbody>{body}</tbody></table></div>")
@@ -110,21 +122,18 @@ def table_html(table: Table) -> str:
 
 def cell_html(value: Any, kind: str) -> str:
     text = html.escape(cell_text(value))
-    if kind == "text" and len(text) > 60:
-        kind = "long"
-    if text.startswith("virel-tf "):
-        text = f"<code>{text}</code>"
     return f"<td class='{kind}'>{text}</td>"
 
 
 def cell_text(value: Any) -> str:
-    """A number as people read it: four digits or more, and none for what is unknown."""
+    """A number as people read it, and a dash for what is unknown."""
     if value is None or isinstance(value, float) and math.isnan(value):
         return "–"
     if isinstance(value, int):
         return f"{value:,}"
     if isinstance(value, float):
-        return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.1f}" if abs(value) >= 100 else f"{value:.3g}"
+        digits = 0 if abs(value) >= 1000 else 1 if abs(value) >= 10 else 3
+        return f"{value:,.{digits}f}" if abs(value) >= 0.1 or not value else f"{value:.3g}"
     return str(value)
 
 

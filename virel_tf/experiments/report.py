@@ -62,9 +62,10 @@ class Report:
             self.table(analysis.speed_table(self.experiment, self.anchors))]
         parts += self.temperatures()
         parts += self.films()
-        parts += [page.heading("The runs"), page.paragraph("The command that makes each run again, and the versions "
-                                                           "it was made with.", note=True),
-                  self.table(analysis.runs_table(self.experiment)), page.heading("Missing or shorter")]
+        parts += [page.heading("The runs"), page.paragraph(
+            "How many steps each run has, and, unfolded, the command that makes it again and the versions it was made "
+            "with. Every table of this page is a CSV file in tables/, every figure a PNG in figures/.", note=True),
+                  self.runs(), page.heading("Missing or shorter")]
         missing = analysis.missing_table(self.experiment)
         return parts + [self.table(missing) if missing.rows else page.paragraph("Nothing: the grid is full.")]
 
@@ -73,14 +74,16 @@ class Report:
         curves = analysis.curves_of(self.experiment.of(env), "eval_return")
         figure = self.figure(curves_picture(self.experiment, [env]), [analysis.curves_table(curves, "eval_return")],
                              "Mean over n seeds, with a 95 % bootstrap band where there are two or more. Of 60 "
-                             "evaluations and more, means over a twentieth of them are drawn.")
+                             "evaluations and more, each point is the mean of the last ten, so that a line ends at "
+                             "its final return.")
         scores = self.table(analysis.scores_table(self.experiment, env, self.anchors))
         scale = scale_of(self.anchors, env, max(group.steps for group in self.experiment.of(env)))
-        note = ("Its score is on no scale: no published SAC is known here." if scale is None else
+        note = ("There is no score, for want of a published return of SAC." if scale is None else
                 f"Score: 0 is the return of random actions, {scale.zero:,.1f}; 1 that of published SAC after "
                 f"{scale.steps:,} steps, {scale.one:,.0f}.")
         return page.heading(env) + page.side_by_side([figure, scores + page.paragraph(
-            f"{note} Intervals are Student's t over seeds; one seed has none.", note=True)])
+            f"Final return: mean of a run's last ten evaluations. Intervals are Student's t over seeds; one seed has "
+            f"none. {note}", note=True)], layout="pair")
 
     def aggregates(self, samples: int) -> list[str]:
         """Interquartile means, profiles and probabilities of improvement, or why there are none."""
@@ -133,6 +136,13 @@ class Report:
                 parts.append(page.film_html(film_of(run), f"{env}, {run.variant}, seed {run.seed}: final return "
                                             f"{score:,.0f}", self.out))
         return [page.heading("Films"), page.side_by_side(parts)] if parts else []
+
+    def runs(self) -> str:
+        """Each run's folder, command and versions, one under the other: too wide for a table."""
+        table = analysis.runs_table(self.experiment)
+        self.tables.append(table)
+        return page.folded([(f"{env} {label} seed {seed}: {steps:,}", [folder, f"Made with: {versions}"], command)
+                            for env, label, seed, steps, folder, command, versions in table.rows])
 
     def figure(self, picture: Picture, tables: list[Table], caption: str) -> str:
         """A figure, which will be a file too, as will its numbers."""

@@ -40,6 +40,15 @@ def final_score(returns: np.ndarray) -> float:
     return float(returns[-LAST_EVALUATIONS:].mean())
 
 
+def trailing_mean(values: np.ndarray) -> np.ndarray:
+    """At each evaluation the mean of the last ten so far; it ends at the final score."""
+    assert values.ndim == 1
+    total = np.concatenate([[0.0], np.cumsum(values)])
+    last = np.arange(1, len(values) + 1)
+    first = np.maximum(last - LAST_EVALUATIONS, 0)
+    return (total[last] - total[first]) / (last - first)
+
+
 def area_under_curve(steps: np.ndarray, returns: np.ndarray) -> float:
     """The area under the learning curve divided by its length: the mean return while learning."""
     assert steps.ndim == 1 and steps.shape == returns.shape and len(steps)
