@@ -76,7 +76,7 @@ class Group(NamedTuple):
 
     def curves(self, column: str) -> tuple[np.ndarray, np.ndarray]:
         """Steps and [seeds, steps]: a column of all runs, interpolated where they were not evaluated at one step."""
-        series = [run.series(column, self.steps) for run in self.runs]
+        series = [run.series(column) for run in self.runs]
         if not all(len(steps) for steps, _ in series):
             return np.zeros(0), np.zeros([len(series), 0])
         first, last = max(steps[0] for steps, _ in series), min(steps[-1] for steps, _ in series)
