@@ -127,7 +127,7 @@ class ReportOptions:
     out: str = option("", RUN, "folder to write report.html, figures/ and tables/ to (default RUNS/report)")
     title: str = option("Runs compared", RUN, "what stands on top of the page")
     bootstrap_samples: int = option(2000, RUN, "resamples behind the intervals of aggregates", least=100)
-    anchors: str = option("", RUN, "CSV file of published returns to use instead of the package's own")
+    anchors: str = option("", RUN, "CSV file of published returns to use instead of its own")
 
     def __post_init__(self) -> None:
         need_runs(self.runs, "report")
@@ -142,7 +142,7 @@ class PlotOptions:
     figure: str = option("curves", RUN, "what to draw", choices=FIGURES)
     env: str = option("", RUN, "draw this environment alone (default: all there are)")
     bootstrap_samples: int = option(2000, RUN, "resamples behind the intervals of aggregates", least=100)
-    anchors: str = option("", RUN, "CSV file of published returns to use instead of the package's own")
+    anchors: str = option("", RUN, "CSV file of published returns to use instead of its own")
 
     def __post_init__(self) -> None:
         need_runs(self.runs, "plot")
@@ -263,7 +263,7 @@ COMMANDS = {
                           "virel-tf experiment --envs=Hopper-v4,HalfCheetah-v4 --variants=virel,beta,sac --seeds=5 "
                           "--total_steps=300000", ExperimentOptions, run_experiment, uses_tensorflow=False,
                           handed_on=TRAINING_FLAGS),
-    "report": Command("compare runs: a page of curves, intervals, tables and commands, and its figures as files",
+    "report": Command("compare runs: a page of curves, intervals, tables and commands",
                       "virel-tf report runs", ReportOptions, run_report, uses_tensorflow=False),
     "plot": Command("draw one figure of a report",
                     "virel-tf plot runs --env=HalfCheetah-v4 --out=figure.png", PlotOptions, run_plot,

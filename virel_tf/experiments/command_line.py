@@ -37,8 +37,9 @@ def own_settings(settings: dict[str, Any]) -> dict[str, Any]:
 @functools.cache
 def preset_settings(preset: str, env: str, variant: str) -> dict[str, Any]:
     """Every setting as the preset, named or the default one, leaves it."""
-    defaults = {field.name: field.default for field in dataclasses.fields(Config)}
-    return defaults | read_flags(dataclasses.fields(Config), [f"--flagfile={path}" for path in preset_files(preset, env, variant)])
+    fields = dataclasses.fields(Config)
+    files = [f"--flagfile={path}" for path in preset_files(preset, env, variant)]
+    return {field.name: field.default for field in fields} | read_flags(fields, files)
 
 
 def flag_text(value: Any) -> str:
