@@ -129,6 +129,25 @@ def test_missing_and_shorter_cells_are_named(tmp_path):
     assert [group.seeds for group in experiment.groups] == [[1, 2], [1]]
 
 
+def test_what_an_experiment_recorded_of_a_missing_cell_is_told(tmp_path):
+    def cell(name: str, seed: int, state: str, reason: str = "") -> dict:
+        return dict(name=name, env="Hopper-v4", variant="virel", seed=seed, state=state, reason=reason)
+
+    write_run(tmp_path / "Hopper-v4/virel/seed1", [1.0, 2.0], *HOPPER)
+    write_run(tmp_path / "Hopper-v4/virel/seed2", [1.0], *HOPPER, "--seed=2")
+    (tmp_path / "experiment.json").write_text(json.dumps({"cells": [
+        cell("Hopper-v4/virel/seed1", 1, "done"), cell("Hopper-v4/virel/seed2", 2, "failed", "disk full"),
+        cell("Hopper-v4/virel/seed3", 3, "waiting"), cell("Hopper-v4/virel/tau=0.1,hidden=9/seed1", 1, "running")]}))
+    swept = "virel, tau=0.1, hidden=9"
+    assert read_experiment([tmp_path]).missing == [
+        Missing("Hopper-v4", "virel", [2], "1,000 of 2,000 steps (failed: disk full)"),
+        Missing("Hopper-v4", "virel", [3], "absent (waiting)"), Missing("Hopper-v4", swept, [1], "absent (running)"),
+        Missing("Hopper-v4", swept, [2, 3], "absent")]
+    for damage in ("[", "[]", '{"cells": [1]}', '{"cells": [{"name": "x"}]}'):
+        (tmp_path / "experiment.json").write_text(damage)
+        assert len(read_experiment([tmp_path]).missing) == 1
+
+
 def test_curves_meet_on_common_steps_and_end_with_the_shortest_run(tmp_path):
     write_run(tmp_path / "a", [10.0, 20.0, 40.0], *HOPPER, steps=[1000, 2000, 4000])
     write_run(tmp_path / "b", [0.0, 6.0], *HOPPER, "--seed=2", steps=[1500, 3000])

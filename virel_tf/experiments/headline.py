@@ -17,8 +17,8 @@ def headline(experiment: Experiment, result: Aggregate | None, anchors: list[Anc
     lines += [environment_line(experiment.of(env), anchors) for env in experiment.envs]
     if result:
         lines.append(aggregate_line(result))
-    absent = sum(len(cell.seeds) for cell in experiment.missing if cell.what == "absent")
-    partial = sum(len(cell.seeds) for cell in experiment.missing if cell.what != "absent")
+    absent = sum(len(cell.seeds) for cell in experiment.missing if cell.what.startswith("absent"))
+    partial = sum(len(cell.seeds) for cell in experiment.missing if not cell.what.startswith("absent"))
     if absent or partial:
         lines.append(f"Of the full grid, {number(absent, 'run')} {'is' if absent == 1 else 'are'} absent and {partial} "
                      f"shorter than others; the last section names them.")

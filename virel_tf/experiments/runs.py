@@ -14,6 +14,7 @@ from virel_tf.algorithms.registry import RECIPES
 from virel_tf.config import Config
 from virel_tf.errors import ConfigError
 from virel_tf.experiments.command_line import own_settings
+from virel_tf.experiments.record import Cell, unfinished_cells
 from virel_tf.experiments.statistics import final_score
 from virel_tf.train.logging import Row, read_rows
 
@@ -193,7 +194,7 @@ def read_experiment(folders: list[Path]) -> Experiment:
     evaluated = [group for group in evaluated if group.runs]
     if not evaluated:
         raise ConfigError(f"'{folders[0]}': no run in it has been evaluated yet")
-    return Experiment(evaluated, missing_cells(groups))
+    return Experiment(evaluated, missing_cells(groups, unfinished_cells(folders, groups)))
 
 
 class Missing(NamedTuple):
@@ -205,18 +206,20 @@ class Missing(NamedTuple):
     what: str
 
 
-def missing_cells(groups: list[Group]) -> list[Missing]:
-    """Every environment, label and seed that occurs, against every other; a run is whole when none there is longer."""
+def missing_cells(groups: list[Group], unfinished: dict[Cell, str]) -> list[Missing]:
+    """Every environment, label and seed that occurs, against every other; a run is whole when none there is longer.
+
+    What a record says of a cell that is not there, or not whole, is told with it.
+    """
     cells = {(group.env, group.label, run.seed): run.steps for group in groups for run in group.runs}
-    longest = {env: max(steps for cell, steps in cells.items() if cell[0] == env) for env, _, _ in cells}
-    labels = dict.fromkeys(label for _, label, _ in cells)
-    seeds = sorted({seed for _, _, seed in cells})
+    envs, labels, seeds = (dict.fromkeys(names) for names in zip(*cells, *unfinished, strict=True))
     found: dict[tuple[str, str, str], list[int]] = {}
-    for env, label, seed in itertools.product(longest, labels, seeds):
+    for env, label, seed in itertools.product(envs, labels, sorted(seeds)):
         steps = cells.get((env, label, seed))
-        if steps is None:
-            found.setdefault((env, label, "absent"), []).append(seed)
-        elif steps < longest[env]:
-            what = f"{steps:,} of {longest[env]:,} steps" if steps else "no evaluation yet"
-            found.setdefault((env, label, what), []).append(seed)
+        longest = max((length for cell, length in cells.items() if cell[0] == env), default=0)
+        state = unfinished.get((env, label, seed), "")
+        if steps and steps == longest and not state:
+            continue
+        what = "absent" if steps is None else f"{steps:,} of {longest:,} steps" if steps else "no evaluation yet"
+        found.setdefault((env, label, f"{what} ({state})" if state else what), []).append(seed)
     return [Missing(env, label, seeds, what) for (env, label, what), seeds in found.items()]
