@@ -47,6 +47,7 @@ def test_the_package_s_anchors():
         "CrossQ", "SimbaV2", "DR.Q"}
     assert len(comparable_anchors(anchors, "Hopper-v4", 200_000)) == 8
     assert comparable_anchors(anchors, "Hopper-v4", 100_000) == []
+    assert {anchor.steps for anchor in comparable_anchors(anchors, "Walker2d-v4", 350_000)} == {300_000}  # not 500,000
     assert all(anchor.std >= 0 or anchor.std != anchor.std for anchor in anchors)
 
 

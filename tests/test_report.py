@@ -109,9 +109,9 @@ def test_the_summary_says_it_in_words(document):
     first = document.find(".//ul")
     assert [text_of(line) for line in first] == [
         "11 runs: 2 variants in 2 environments, 2 to 3 seeds each.",
-        "Hopper-v4, 12,000 steps: beta 60, virel 33 (the 95 % intervals of the first two overlap). "
+        "Hopper-v4, 12,000 steps: beta 60; virel 33 (the 95 % intervals of the first two overlap). "
         "Published SAC at 10,000: 90 to 110.",
-        "Walker2d-v4, 12,000 steps: beta 120, virel 50 (the 95 % intervals of the first two overlap). "
+        "Walker2d-v4, 12,000 steps: beta 120; virel 50 (the 95 % intervals of the first two overlap). "
         "Published SAC at 12,000: 200.",
         "Over 2 environments, at equal steps, beta has the highest interquartile mean score, "
         + re.search(r"0\.60 \(0\.\d\d to 0\.\d\d\)", text_of(first))[0] + "; 0 is random, 1 published SAC.",
@@ -227,6 +227,7 @@ def test_plot_writes_one_figure(tmp_path, report, capsys, figure, start):
 def test_mistakes_are_told_in_one_line(tmp_path, report, capsys):
     runs = str(report.parent)
     (tmp_path / "bad.csv").write_text("env,steps\nHopper,1\n")
+    (tmp_path / "zero.csv").write_text(ANCHORS.replace("10000,SAC", "0,SAC"))
     for arguments, parts in (
             (["report"], ["RUNS", "folders with runs", "virel-tf report runs"]),
             (["report", "nowhere"], ["'nowhere'", "no such folder"]),
@@ -234,6 +235,7 @@ def test_mistakes_are_told_in_one_line(tmp_path, report, capsys):
             (["report", runs, "--bootstrap_samples=1"], ["--bootstrap_samples", "at least 100"]),
             (["report", runs, "--anchors=nowhere.csv"], ["--anchors", "nowhere.csv", "No such file"]),
             (["report", runs, f"--anchors={tmp_path / 'bad.csv'}"], ["--anchors", "bad.csv", "env, steps, algorithm"]),
+            (["report", runs, f"--anchors={tmp_path / 'zero.csv'}"], ["--anchors", "zero.csv", "SAC after 0 steps"]),
             (["plot", runs, "--out=figure.jpg"], ["--out", "'figure.jpg'", ".png, .svg, .pdf"]),
             (["plot", runs, "--figure=curve"], ["--figure", "did you mean curves?"]),
             (["plot", runs, "--env=Hoper-v4"], ["--env", "Hopper-v4, Walker2d-v4", "did you mean Hopper-v4?"]),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -125,7 +126,7 @@ def runs_table(experiment: Experiment) -> Table:
     return Table("runs", "Runs", ["environment", "variant", "seed", "steps", "folder", "command", "versions"], rows)
 
 
-def versions_text(folder: Any) -> str:
+def versions_text(folder: Path) -> str:
     """versions.json in a line."""
     parts = [", ".join([*(f"{name} {number}" for name, number in part.get("versions", {}).items()),
                         f"revision {part.get('git_revision') or 'unknown'}"])

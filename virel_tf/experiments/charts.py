@@ -92,7 +92,7 @@ def legend_below(figure: Figure, axes: Axes) -> None:
     """One legend for the whole figure."""
     handles, labels = axes.get_legend_handles_labels()
     widest = max(map(len, labels), default=0)
-    columns = max(1, min(len(labels), int(figure.get_figwidth() / (0.08 * widest + 0.5))))
+    columns = max(1, min(len(labels), int(figure.get_figwidth() / (0.072 * widest + 0.5))))
     figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False, fontsize=9,
                   handlelength=2.6, columnspacing=1.2, labelcolor=INK)
 

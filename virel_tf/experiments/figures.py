@@ -7,6 +7,7 @@ import re
 from typing import NamedTuple
 
 import matplotlib
+import numpy as np
 from matplotlib.figure import Figure
 
 from virel_tf.experiments import charts
@@ -59,7 +60,7 @@ def temperature_curves(experiment: Experiment, env: str) -> dict[str, list[Curve
     return {column: lines for column, lines in curves.items() if lines}
 
 
-def finished(name: str, title: str, envs: list[str], figure: Figure, axes: object) -> Picture:
+def finished(name: str, title: str, envs: list[str], figure: Figure, axes: np.ndarray) -> Picture:
     """The figure with its legend: that of the panel with most lines, since each has a part of the labels."""
     fullest = max(axes.flat, key=lambda panel: len(panel.get_legend_handles_labels()[1]))
     if len(envs) == 1:

@@ -30,7 +30,7 @@ def environment_line(groups: list[Group], anchors: list[Anchor]) -> str:
     ranked = sorted(groups, key=lambda group: -group.final_scores().mean())
     best = ranked[0]
     shown = [f"{group.label} {group.final_scores().mean():,.0f}" for group in ranked]
-    text = f"{best.env}, {steps_text(groups)}: {', '.join(shown[:4])}{', ...' if len(shown) > 4 else ''}"
+    text = f"{best.env}, {steps_text(groups)}: {'; '.join(shown[:4])}{'; ...' if len(shown) > 4 else ''}"
     published = [anchor for anchor in comparable_anchors(anchors, best.env, best.steps) if anchor.algorithm == ONE]
     if len(ranked) > 1:
         text += f" ({certainty(best, ranked[1])})"
