@@ -27,13 +27,13 @@ h2 { font-size: 1.25rem; margin: 2.5rem 0 .5rem; }
 h3 { font-size: 1.05rem; margin: 1.5rem 0 .25rem; }
 p, li { max-width: 46rem; }
 .note, figcaption, caption, summary { color: var(--57606a); font-size: .875rem; }
-.side { display: grid; gap: 1rem 2rem; grid-template-columns: repeat(auto-fit, minmax(min(100%%, 27rem), 1fr)); }
+.side { display: grid; gap: 1rem 2rem; grid-template-columns: repeat(auto-fit, minmax(min(100%%, 24rem), 1fr)); }
 .pair { display: grid; gap: 1rem 2rem; }
 .side > *, .pair > * { min-width: 0; }
 @media (min-width: 60rem) { .pair { grid-template-columns: 5fr 7fr; } }
 figure { margin: .5rem 0 1rem; }
 figcaption { margin-top: .4rem; max-width: 40rem; }
-figure svg, video, figure img { display: block; width: 100%%; max-width: 40rem; height: auto; }
+figure svg, video, figure img { display: block; width: 100%%; max-width: 36rem; height: auto; }
 svg * { stroke-linejoin: round; stroke-linecap: butt; }
 .table { overflow-x: auto; margin: .5rem 0; }
 .table:focus-visible { outline: 2px solid var(--2f62a8); }
@@ -41,7 +41,7 @@ table { border-collapse: collapse; font-size: .875rem; font-variant-numeric: tab
 caption { text-align: left; padding-bottom: .25rem; }
 th, td { text-align: left; padding: .2rem .8rem .2rem 0; border-bottom: 1px solid var(--d8dde3);
   vertical-align: top; white-space: nowrap; }
-td.text:last-child { white-space: normal; min-width: 9rem; }
+@media (min-width: 60rem) { td.text:last-child { white-space: normal; min-width: 9rem; } }
 th { font-weight: 600; }
 td.number, th.number { text-align: right; }
 .folded { columns: 26rem; column-gap: 2rem; }
