@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import math
+import textwrap
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.transforms import ScaledTranslation
 
 from virel_tf.experiments.analysis import PROFILE_THRESHOLDS, Aggregate, Curve
 from virel_tf.experiments.statistics import Estimate, trailing_mean
 from virel_tf.experiments.styles import FAINT, GRID, INK, Look
 
 WIDTH = 4.6  # inches: about the width of a phone's screen, so that text on it keeps its size
+LEGEND_LETTERS = 44  # that fit beside a line of that width
 SMOOTHED_FROM = 60  # evaluations: from so many on, lines and bands are means of the last ten
 
 
@@ -22,17 +26,17 @@ def new_figure(height: float, columns: int = 1, rows: int = 1) -> tuple[Figure, 
     return figure, figure.subplots(rows, columns, squeeze=False, sharex="col" if rows > 1 else False)
 
 
-def draw_curves(axes: Axes, curves: list[Curve], looks: dict[str, Look], name: str, decades: bool = False) -> None:
-    """Mean over seeds and its 95 % band; over decades, where asked for and the values span them."""
+def draw_curves(axes: Axes, curves: list[Curve], looks: dict[str, Look], name: str, returns: bool = True) -> None:
+    """Mean over seeds and its 95 % band. Returns are smoothed; other quantities may span decades."""
     for curve in curves:
         look = looks[curve.group.label]
-        smoothed = len(curve.steps) >= SMOOTHED_FROM
+        smoothed = returns and len(curve.steps) >= SMOOTHED_FROM
         mean, low, high = map(trailing_mean, curve.estimate) if smoothed else curve.estimate
         axes.plot(curve.steps, mean, color=look.colour, linestyle=look.line, linewidth=1.6, marker=look.marker,
                   markersize=4.5, markevery=[-1], label=f"{curve.group.label} (n = {len(curve.values)})")
         axes.fill_between(curve.steps, low, high, color=look.colour, alpha=0.13, linewidth=0)
     values = np.concatenate([curve.values.ravel() for curve in curves])
-    if decades and values.min() > 0 and values.max() > 30 * values.min():
+    if not returns and values.min() > 0 and values.max() > 30 * values.min():
         axes.set_yscale("log")
     axes.xaxis.set_major_formatter(thousands)
     axes.set_ylabel(name)
@@ -88,13 +92,21 @@ def draw_profiles(axes: Axes, result: Aggregate, looks: dict[str, Look]) -> None
     tidy(axes)
 
 
-def legend_below(figure: Figure, axes: Axes) -> None:
-    """One legend for the whole figure."""
-    handles, labels = axes.get_legend_handles_labels()
-    widest = max(map(len, labels), default=0)
-    columns = max(1, min(len(labels), int(figure.get_figwidth() / (0.072 * widest + 0.5))))
-    figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False, fontsize=9,
-                  handlelength=2.6, columnspacing=1.2, labelcolor=INK)
+def legends_below(figure: Figure, panels: list[Axes]) -> None:
+    """A legend under each panel; the figure grows by what the tallest takes."""
+    rows = 0
+    for panel in panels:
+        handles, labels = panel.get_legend_handles_labels()
+        labels = [textwrap.fill(label, LEGEND_LETTERS) for label in labels]
+        widest = max(len(line) for label in labels for line in label.splitlines())
+        columns = max(1, min(len(labels), int(WIDTH / (0.072 * widest + 0.5))))
+        under_its_axis = panel.transAxes + ScaledTranslation(0, -0.48, figure.dpi_scale_trans)
+        panel.legend(handles, labels, loc="upper center", bbox_to_anchor=(0.5, 0), bbox_transform=under_its_axis,
+                     ncols=columns, frameon=False, fontsize=9, handlelength=2.6, columnspacing=1.2, labelcolor=INK)
+        rows = max(rows, math.ceil(sum(label.count("\n") + 1 for label in labels) / columns))
+    figure.set_figheight(figure.get_figheight() + 0.19 * rows)
+    figure.align_ylabels()
+    figure.draw_without_rendering()  # the layout settles in its second pass, which is that of the saved file
 
 
 def tidy(axes: Axes) -> None:

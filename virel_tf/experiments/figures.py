@@ -29,7 +29,7 @@ class Picture(NamedTuple):
 def curves_picture(experiment: Experiment, envs: list[str]) -> Picture:
     """Learning curves, environment by environment."""
     looks = looks_of(experiment.labels)
-    figure, axes = charts.new_figure(3.5, columns=len(envs))
+    figure, axes = charts.new_figure(3.0, columns=len(envs))
     for panel, env in zip(axes[0], envs, strict=True):
         charts.draw_curves(panel, curves_of(experiment.of(env), "eval_return"), looks, "evaluation return")
         panel.set(title=env, xlabel="environment steps")
@@ -47,7 +47,7 @@ def epsilon_picture(experiment: Experiment, envs: list[str]) -> Picture | None:
     figure, axes = charts.new_figure(1.7, columns=len(columns), rows=rows)
     for column, (env, curves) in enumerate(columns.items()):
         for panel, (name, lines) in zip(axes[:, column], curves.items(), strict=False):
-            charts.draw_curves(panel, lines, looks, name, decades=True)
+            charts.draw_curves(panel, lines, looks, name, returns=False)
         axes[0, column].set_title(env)
         axes[-1, column].set_xlabel("environment steps")
     return finished("epsilon", "Residual error, temperature and entropy", list(columns), figure, axes)
@@ -61,13 +61,10 @@ def temperature_curves(experiment: Experiment, env: str) -> dict[str, list[Curve
 
 
 def finished(name: str, title: str, envs: list[str], figure: Figure, axes: np.ndarray) -> Picture:
-    """The figure with its legend: that of the panel with most lines, since each has a part of the labels."""
-    fullest = max(axes.flat, key=lambda panel: len(panel.get_legend_handles_labels()[1]))
+    """The figure with its legends and its name, which is the environment's too where there is one alone."""
+    charts.legends_below(figure, list(axes[-1]))
     if len(envs) == 1:
-        charts.legend_below(figure, fullest)
-        return Picture(f"{name}-{envs[0].replace('/', '_')}", f"{title} in {envs[0]}", figure)
-    for panel in axes[0]:
-        panel.legend(frameon=False, fontsize=7.5, handlelength=2.4, labelcolor=charts.INK)
+        name = f"{name}-{envs[0].replace('/', '_')}"
     return Picture(name, f"{title} in {', '.join(envs)}", figure)
 
 
@@ -81,10 +78,10 @@ def aggregate_pictures(experiment: Experiment, result: Aggregate) -> dict[str, P
             ("profiles", "Performance profiles", charts.draw_profiles, 9),
             ("improvement", "Probability of improvement", charts.draw_improvement, len(result.iqm) - 1)):
         if lines:
-            figure, axes = charts.new_figure(3.5 if kind == "profiles" else 0.8 + 0.28 * lines)
+            figure, axes = charts.new_figure(3.0 if kind == "profiles" else 0.8 + 0.28 * lines)
             draw(axes[0, 0], result, looks)
             if kind == "profiles":
-                charts.legend_below(figure, axes[0, 0])
+                charts.legends_below(figure, [axes[0, 0]])
             pictures[kind] = Picture(kind, f"{title} over {where}", figure)
     return pictures
 

@@ -41,7 +41,7 @@ table { border-collapse: collapse; font-size: .875rem; font-variant-numeric: tab
 caption { text-align: left; padding-bottom: .25rem; }
 th, td { text-align: left; padding: .2rem .8rem .2rem 0; border-bottom: 1px solid var(--d8dde3);
   vertical-align: top; white-space: nowrap; }
-@media (min-width: 60rem) { td.text:last-child { white-space: normal; min-width: 9rem; } }
+@media (min-width: 60rem) { td.text:last-child { white-space: normal; min-width: 13.5rem; } }
 th { font-weight: 600; }
 td.number, th.number { text-align: right; }
 .folded { columns: 26rem; column-gap: 2rem; }

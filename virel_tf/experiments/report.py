@@ -120,8 +120,7 @@ class Report:
             if picture:
                 tables = [analysis.curves_table(curves, column)
                           for column, curves in temperature_curves(self.experiment, env).items()]
-                parts.append(self.figure(picture, tables, "Means over the updates between two evaluations; of 60 evaluations and more, "
-                                         "each point is the mean of the last ten."))
+                parts.append(self.figure(picture, tables, "Means over the updates between two evaluations."))
         return [page.heading("Temperature"), page.paragraph(
             "Of the variants whose temperature follows the residual error epsilon.", note=True),
             page.side_by_side(parts)] if parts else []
