@@ -21,7 +21,7 @@ setup(
     packages=[*find_packages(include=["virel_tf", "virel_tf.*"]), "virel_tf.configs"],
     # configs/ stands beside the package in the source tree and goes inside it when installed.
     package_dir={"virel_tf": "virel_tf", "virel_tf.configs": "configs"},
-    package_data={"virel_tf.configs": ["*/*.flags"]},
+    package_data={"virel_tf.configs": ["*/*.flags"], "virel_tf.experiments": ["anchors.csv"]},
     install_requires=[
         f"tensorflow{TENSORFLOW}",
         f"tf-keras{TENSORFLOW}",
@@ -35,7 +35,9 @@ setup(
     extras_require={
         "test": ["pytest", "pytest-xdist", "hypothesis", "ruff", "tensorboard", "psutil",
                  f"tensorflow-serving-api{TENSORFLOW}", "tf2onnx>=1.17", "onnxruntime",
-                 "ray>=2.40"],
+                 "ray>=2.40",
+                 # What the statistics are compared with; the arch it stands on does not import beside pandas 3.
+                 "rliable>=1.2", "pandas<3"],
         "cuda": [f"tensorflow[and-cuda]{TENSORFLOW}"],
         "video": ["imageio[ffmpeg]"],
         "plots": ["tensorboard"],

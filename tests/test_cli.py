@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import pytest
 
 from virel_tf import __version__, cli
 from virel_tf.algorithms import RECIPES
+from virel_tf.commands import ReportOptions
 from virel_tf.config import Config
 from virel_tf.errors import ConfigError, RunError
 
@@ -124,6 +126,18 @@ def test_help_of_a_command_shows_its_own_flags(arguments):
     assert "--tau" not in result.stdout
 
 
+def test_help_of_a_command_with_words_names_them():
+    result = virel_tf("help", "report")
+    assert "Usage: virel-tf report RUNS... [--flag=value ...]" in result.stdout and "RUNS are folders" in result.stdout
+    assert "--bootstrap_samples=2_000" in result.stdout and "--runs" not in result.stdout
+    assert max(map(len, result.stdout.splitlines())) <= 100
+
+
+def test_words_and_flags_may_mix():
+    given = cli.read_flags(dataclasses.fields(ReportOptions), ["here", "--out=page", "there"])
+    assert given == {"runs": ("here", "there"), "out": "page"}
+
+
 def test_version():
     result = virel_tf("--version")
     assert (result.returncode, result.stdout) == (0, f"virel-tf {__version__}\n")
@@ -139,7 +153,8 @@ def test_a_reader_that_goes_away_is_no_error():
 
 
 def test_help_and_mistakes_do_not_import_tensorflow():
-    check = ("import sys; from virel_tf.cli import main; main(['--help']); main(['--tau=x']); main(['evaluate']);"
+    check = ("import sys; from virel_tf.cli import main; main(['--help']); main(['--tau=x']); main(['evaluate']); "
+             "main(['report']);"
              "print('imported:', *{'tensorflow', 'gymnasium', 'numpy', 'matplotlib'} & set(sys.modules))")
     result = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True)
     assert result.stdout.splitlines()[-1] == "imported:"

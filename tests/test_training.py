@@ -59,6 +59,7 @@ def uninterrupted(tmp_path_factory) -> Path:
 def test_a_run_leaves_what_a_user_expects(uninterrupted):
     assert json.loads((uninterrupted / "config.json").read_text())["reward_scale"] == 5.0  # the paper's row for Hopper
     assert [row["step"] for row in metrics(uninterrupted)] == ["500", "1000", "1500", "2000"]
+    assert [part["from_step"] for part in json.loads((uninterrupted / "versions.json").read_text())] == [0]
     assert (uninterrupted / "learning_curve.png").read_bytes().startswith(b"\x89PNG")
     assert (uninterrupted / "policies" / "best.npz").is_file() and (uninterrupted / "policies" / "last.npz").is_file()
     assert list((uninterrupted / "tensorboard").glob("events*"))

@@ -11,7 +11,7 @@ import dataclasses
 import os
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any
 
 from absl import flags
@@ -19,7 +19,7 @@ from absl import flags
 from virel_tf import __version__
 from virel_tf.algorithms.relevance import notes_on_unused
 from virel_tf.commands import COMMANDS, say
-from virel_tf.config import Config, allowed, check_value, did_you_mean, option_type, preset_files
+from virel_tf.config import WORDS, Config, allowed, check_value, did_you_mean, option_type, preset_files
 from virel_tf.errors import ConfigError, RunError
 from virel_tf.help import help_page
 
@@ -109,10 +109,14 @@ def with_defaults(options: type, given: dict[str, Any]) -> Any:
     return options(**{**fields, **preset, **given})
 
 
-def read_flags(fields: Iterable[dataclasses.Field], argv: list[str]) -> dict[str, Any]:
+def read_flags(fields: Sequence[dataclasses.Field], argv: list[str]) -> dict[str, Any]:
     """The values that `argv`, and the flagfiles it names, set; one flag per field; raises ConfigError."""
     values = flags.FlagValues()
+    words = [field for field in fields if field.type == WORDS]
+    values.set_gnu_getopt(bool(words))  # flags may follow words
     for field in fields:
+        if field in words:
+            continue
         flags.DEFINE_flag(flags.Flag(OptionParser(field), flags.ArgumentSerializer(), field.name, field.default,
                                      field.metadata["help"], boolean=field.type == "bool"), values)
     try:
@@ -131,11 +135,12 @@ def read_flags(fields: Iterable[dataclasses.Field], argv: list[str]) -> dict[str
         if str(error).startswith("Missing value") and last in values:
             error = no_value(values[last].parser.field)
         raise ConfigError(str(error)) from None
-    if positional:
+    if positional and not words:
         word = positional[0]
         raise ConfigError(f"{word!r}: the command comes first, as in virel-tf {word} --flag=value"
                           if word in COMMANDS else f"{word!r} is not a flag; settings are given as --flag=value")
-    return {name: values[name].value for name in values if values[name].present}
+    given = {name: values[name].value for name in values if values[name].present}
+    return given | {field.name: tuple(positional) for field in words}
 
 
 def no_value(field: dataclasses.Field) -> flags.Error:

@@ -114,6 +114,65 @@ class TheoryOptions:
     out: str = option("theory", RUN, "folder to write theory.html and its figures to")
 
 
+RUNS_HELP = "folders with runs in or below them, such as runs"
+FIGURES = ("curves", "iqm", "profiles", "improvement", "epsilon")
+PICTURES = (".png", ".svg", ".pdf")
+
+
+@dataclasses.dataclass(frozen=True)
+class ReportOptions:
+    """The words and flags of `virel-tf report`."""
+
+    runs: tuple[str, ...] = option((), RUN, RUNS_HELP)
+    out: str = option("", RUN, "folder to write report.html, figures/ and tables/ to (default RUNS/report)")
+    title: str = option("Runs compared", RUN, "what stands on top of the page")
+    bootstrap_samples: int = option(2000, RUN, "resamples behind the intervals of aggregates", least=100)
+    anchors: str = option("", RUN, "CSV file of published returns to use instead of its own")
+
+    def __post_init__(self) -> None:
+        need_runs(self.runs, "report")
+
+
+@dataclasses.dataclass(frozen=True)
+class PlotOptions:
+    """The words and flags of `virel-tf plot`."""
+
+    runs: tuple[str, ...] = option((), RUN, RUNS_HELP)
+    out: str = option("figure.png", RUN, "file to write, .png, .svg or .pdf")
+    figure: str = option("curves", RUN, "what to draw", choices=FIGURES)
+    env: str = option("", RUN, "draw this environment alone (default: all there are)")
+    bootstrap_samples: int = option(2000, RUN, "resamples behind the intervals of aggregates", least=100)
+    anchors: str = option("", RUN, "CSV file of published returns to use instead of its own")
+
+    def __post_init__(self) -> None:
+        need_runs(self.runs, "plot")
+        if not self.out.lower().endswith(PICTURES):
+            raise ConfigError(f"--out: {self.out!r} is not allowed; it must end in {', '.join(PICTURES)}")
+
+
+def need_runs(runs: tuple[str, ...], command: str) -> None:
+    """ConfigError where no folder is named."""
+    if not runs:
+        raise ConfigError(f"RUNS: {command} needs them; they must be {RUNS_HELP}, as in virel-tf {command} runs")
+
+
+def run_report(options: ReportOptions) -> int:
+    from virel_tf.experiments.report import write_report
+    folders = [Path(name) for name in options.runs]
+    page, missing = write_report(folders, Path(options.out or folders[0] / "report"), options.title,
+                                 options.bootstrap_samples, options.anchors)
+    for cell in missing:
+        say(f"missing: {cell}")
+    say(f"wrote {page}")
+    return 0
+
+
+def run_plot(options: PlotOptions) -> int:
+    from virel_tf.experiments.plot import write_plot
+    say(f"wrote {write_plot(options)}")
+    return 0
+
+
 def run_theory(options: TheoryOptions) -> int:
     from virel_tf.theory.command import write_theory
     say(f"wrote {write_theory(Path(options.out))}")
@@ -204,6 +263,11 @@ COMMANDS = {
                           "virel-tf experiment --envs=Hopper-v4,HalfCheetah-v4 --variants=virel,beta,sac --seeds=5 "
                           "--total_steps=300000", ExperimentOptions, run_experiment, uses_tensorflow=False,
                           handed_on=TRAINING_FLAGS),
+    "report": Command("compare runs: a page of curves, intervals, tables and commands",
+                      "virel-tf report runs", ReportOptions, run_report, uses_tensorflow=False),
+    "plot": Command("draw one figure of a report",
+                    "virel-tf plot runs --env=HalfCheetah-v4 --out=figure.png", PlotOptions, run_plot,
+                    uses_tensorflow=False),
     "export": Command("write a run's policy for TensorFlow Serving, LiteRT or ONNX; prints one line of JSON",
                       "virel-tf export --run_dir=runs/HalfCheetah-v4/beta/seed1 --policy=best", ExportOptions,
                       run_export),

@@ -28,6 +28,9 @@ def option(default: Any, group: str, help: str, *, choices: Collection[str] = ()
     return dataclasses.field(default=default, metadata=metadata)
 
 
+WORDS = "tuple[str, ...]"  # the type of a field that takes the words after a command, which are no flags
+
+
 RUN, PAPER, PARTS, BETA, NETWORK, DATA, EVALUATION, MACHINE, GRID, POOL = (
     "run", "algorithm (the paper's symbols)", "parts of a variant", "temperature of beta", "networks", "data",
     "evaluation and files", "machine", "grid", "where the runs run")
@@ -244,6 +247,11 @@ def refuse_other_run(config: Config, folder: Path) -> None:
                           "give those again, or another --run_dir")
 
 
+def environment_family(env: str) -> str:
+    """The name of an environment without its version and where it comes from: Hopper of Hopper-v4."""
+    return re.sub(r"-v\d+$", "", env.split("/")[-1].split(":")[-1])
+
+
 def presets_folder() -> Path:
     """configs/: inside an installed package, beside the package in a source tree."""
     package = Path(__file__).resolve().parent
@@ -258,6 +266,6 @@ def preset_files(preset: str, env: str, variant: str) -> list[Path]:
     if preset not in names:
         raise ConfigError(f"--preset: {preset!r} is not allowed; it must be one of {', '.join(names + ['none'])}"
                           + did_you_mean(preset, names + ["none"]))
-    family = re.sub(r"-v\d+$", "", env.split("/")[-1].split(":")[-1])
-    files = [presets_folder() / preset / name for name in ("all.flags", f"{family}.flags", f"{variant}.flags")]
+    names = ("all.flags", f"{environment_family(env)}.flags", f"{variant}.flags")
+    files = [presets_folder() / preset / name for name in names]
     return [path for path in files if path.is_file()]

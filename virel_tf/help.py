@@ -7,6 +7,8 @@ import textwrap
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from virel_tf.config import WORDS
+
 if TYPE_CHECKING:
     from virel_tf.commands import Command
 
@@ -14,12 +16,15 @@ if TYPE_CHECKING:
 def help_page(name: str, commands: Mapping[str, Command]) -> str:
     """What `virel-tf NAME --help` prints: at most 100 columns wide."""
     command = commands[name]
+    words = [field for field in dataclasses.fields(command.options) if field.type == WORDS]
+    usage = " ".join([name, *(f"{field.name.upper()}..." for field in words)]) if words else "[COMMAND]"
     lines = ["virel-tf: reinforcement learning as variational EM (VIREL) in TensorFlow", "",
-             "Usage: virel-tf [COMMAND] [--flag=value ...]", "", "Commands:",
+             f"Usage: virel-tf {usage} [--flag=value ...]", "", "Commands:",
              *(f"  {other:<11}{commands[other].summary}" for other in commands),
              "  virel-tf COMMAND --help shows a command's own flags, --version the version.", "",
              "Example:", f"  {command.example}"]
-    fields = command.flags
+    lines += [f"  {field.name.upper()} are {field.metadata['help']}." for field in words]
+    fields = [field for field in command.flags if field not in words]
     if fields:
         lines += ["", f"Flags of {name}, with their defaults; --flagfile=FILE reads flags from a file, one on each "
                   "line."]

@@ -17,6 +17,7 @@ from virel_tf.commands import ExperimentOptions
 from virel_tf.experiments.folder import finished, in_use, latest, newest_checkpoint
 from virel_tf.experiments.grid import Cell, make_cells
 from virel_tf.experiments.pool import OUTPUT, LocalPool, last_line
+from virel_tf.experiments.record import RECORD
 from virel_tf.experiments.table import Line, Table
 from virel_tf.files import atomic_write, ensure_writable
 from virel_tf.machine import cores
@@ -24,7 +25,6 @@ from virel_tf.train.triggers import StopRequest
 
 LOOK_EVERY = 0.5  # seconds between two looks at the cells
 LIVES = 3  # how often a cell may be killed in a row without getting on
-RECORD = "experiment.json"
 
 
 class Pool(Protocol):

@@ -14,6 +14,7 @@ from virel_tf.commands import TRAINING_FLAGS, ExperimentOptions
 from virel_tf.config import Config, did_you_mean, refuse_other_run
 from virel_tf.envs.make import make_env
 from virel_tf.errors import ConfigError
+from virel_tf.experiments.command_line import flag_text
 
 
 class Cell(NamedTuple):
@@ -114,8 +115,3 @@ def refuse_twice(flag: str, words: list) -> list:
         if words.count(word) > 1:
             raise ConfigError(f"--{flag}: {word} is there twice")
     return words
-
-
-def flag_text(value: Any) -> str:
-    """A value as a flag has it."""
-    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import csv
-import platform
-import subprocess
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +10,9 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-import virel_tf
 from virel_tf.config import Config
 from virel_tf.envs.make import Environment
+from virel_tf.provenance import git_revision, versions
 
 FORMAT = 1
 
@@ -55,27 +52,3 @@ def evaluated_return(run_dir: Path, step: int) -> float | None:
     except OSError:
         return None
     return float(returns[-1]) if returns and np.isfinite(float(returns[-1])) else None
-
-
-def versions() -> dict[str, str]:
-    """Of Python and the packages that made the export."""
-    found = {"python": platform.python_version(), "virel_tf": virel_tf.__version__}
-    for package in ("tensorflow", "keras", "gymnasium", "mujoco"):
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return found
-
-
-def git_revision() -> str | None:
-    """The commit of the source tree this package runs from, with -dirty where it was changed since; None elsewhere."""
-    package = Path(__file__).resolve().parents[1]
-    try:
-        # An installed package may lie in somebody else's repository: only a tree that tracks it tells about it.
-        subprocess.run(["git", "ls-files", "--error-unmatch", "__init__.py"], cwd=package, check=True,
-                       capture_output=True)
-        describe = ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
-        return subprocess.run(describe, cwd=package, check=True, capture_output=True, text=True).stdout.strip()
-    except (OSError, subprocess.CalledProcessError):
-        return None

@@ -25,7 +25,7 @@ class MetricsLog:
     def __init__(self, run_dir: Path, keep_rows: int) -> None:
         """Keeps the first `keep_rows` rows of an earlier part of the run, and drops those after them."""
         self.path = Path(run_dir) / "metrics.csv"
-        self.columns, self.rows = _read(self.path, keep_rows) if keep_rows else ([], [])
+        self.columns, self.rows = read_rows(self.path, keep_rows) if keep_rows else ([], [])
         ensure_writable(self.path.parent)
         kept = [self.columns, *([_cell(row[name]) for name in self.columns] for row in self.rows)]
         atomic_write(self.path, _lines(kept).encode() if keep_rows else b"")
@@ -125,16 +125,17 @@ def _lines(rows: list[list[str]]) -> str:
     return text.getvalue()
 
 
-def _read(path: Path, keep_rows: int) -> tuple[list[str], list[Row]]:
-    """The columns and the first rows of a file. What comes after them, a kill may have cut short: not looked at."""
+def read_rows(path: Path, keep_rows: int | None = None) -> tuple[list[str], list[Row]]:
+    """The columns and the first rows of a file, or all; a last line that a kill has cut short is not looked at."""
+    end = None if keep_rows is None else keep_rows + 1
     try:
         lines = path.read_bytes().split(b"\n")[:-1] if path.exists() else []
-        columns, *table = csv.reader(line.decode() for line in lines[:keep_rows + 1]) if lines else [[]]
+        columns, *table = csv.reader(line.decode() for line in lines[:end]) if lines else [[]]
     except OSError as error:
         raise RunError(f"cannot read {path}: {error.strerror}") from error
     except (UnicodeDecodeError, csv.Error) as error:
         raise RunError(f"{path} is damaged: {error}") from error
-    if len(table) < keep_rows:
+    if len(table) < (keep_rows or 0):
         raise RunError(f"{path} holds {len(table)} of the {keep_rows} rows that the checkpoint counts on")
     for number, cells in enumerate(table, start=2):
         if len(cells) != len(columns):

@@ -23,6 +23,7 @@ from virel_tf.export.command import export_policies
 from virel_tf.files import atomic_write, ensure_writable
 from virel_tf.networks.actor import Actor
 from virel_tf.networks.policy_file import save_policy
+from virel_tf.provenance import record_versions
 from virel_tf.train.checkpoint import CheckpointStore
 from virel_tf.train.curve import draw_learning_curve
 from virel_tf.train.logging import MetricsLog
@@ -87,6 +88,7 @@ class Training:
             rows, self.best = checkpoint.info["metrics_rows"], checkpoint.info["best"]
             self.seconds_before = checkpoint.info["seconds"]
         atomic_write(folder / "config.json", config.to_json().encode())
+        record_versions(folder, self.run.step)
         self.log = MetricsLog(folder, rows)
         self.started = time.monotonic()
         self.start_step = self.run.step

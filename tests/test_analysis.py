@@ -1,0 +1,73 @@
+"""What is compared with what, published returns, and how variants look."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from written_runs import ANCHORS, write_run
+
+from virel_tf.experiments.analysis import aggregate, median_of_times, widest_grid
+from virel_tf.experiments.anchors import comparable_anchors, read_anchors, scale_of
+from virel_tf.experiments.runs import read_experiment
+from virel_tf.experiments.styles import DARK_PAGE, LIGHT_PAGE, LOOKS, PALETTE, SPARE, looks_of
+
+
+def test_aggregates_compare_at_equal_steps(tmp_path):
+    """The longer run's later evaluations do not count."""
+    (tmp_path / "anchors.csv").write_text(ANCHORS)
+    for seed in (1, 2):
+        write_run(tmp_path / f"b{seed}", [50.0], "--env=Hopper-v4", f"--seed={seed}", "--variant=beta")
+        write_run(tmp_path / f"v{seed}", [10.0, 90.0], "--env=Hopper-v4", f"--seed={seed}", "--variant=virel")
+    result = aggregate(read_experiment([tmp_path]), read_anchors(str(tmp_path / "anchors.csv")), 100)
+    assert result.steps == {"Hopper-v4": 1000}
+    values = {label: estimate.value for label, estimate in result.iqm.items()}
+    assert values == pytest.approx({"virel": 0.1, "beta": 0.5})
+
+
+def test_the_widest_grid_is_the_one_with_most_cells():
+    assert widest_grid({"a": ["x", "y"], "b": ["x", "y", "z"], "c": ["x"]}) == (["x", "y"], ["a", "b"])
+    assert widest_grid({"a": ["x"], "b": ["x"], "c": ["y"]}) == (["x"], ["a", "b"])
+    assert widest_grid({"a": []}) == ([], [])
+
+
+@pytest.mark.parametrize("times, median", [([1.0, 3.0, float("inf")], 3.0), ([1.0, float("inf")], "never"),
+                                           ([2.0, 4.0], 3.0)])
+def test_the_median_of_times_where_some_never_came(times, median):
+    assert median_of_times(np.array(times)) == median
+
+
+def test_the_package_s_anchors():
+    anchors = read_anchors()
+    scale = scale_of(anchors, "HalfCheetah-v4", 100_000)
+    assert scale == pytest.approx((-282.5, (7622 + 6515 + 5794) / 3, 100_000))
+    assert scale_of(anchors, "HalfCheetah-v4", 600_000).steps == 1_000_000  # nearer than 300,000, by ratio
+    assert scale_of(anchors, "Pendulum-v1", 1000) is None
+    found = comparable_anchors(anchors, "Ant-v4", 300_000)
+    assert {anchor.version for anchor in found} == {"v4"} and {anchor.algorithm for anchor in found} == {
+        "CrossQ", "SimbaV2", "DR.Q"}
+    assert len(comparable_anchors(anchors, "Hopper-v4", 200_000)) == 8
+    assert comparable_anchors(anchors, "Hopper-v4", 100_000) == []
+    assert {anchor.steps for anchor in comparable_anchors(anchors, "Walker2d-v4", 350_000)} == {300_000}  # not 500,000
+    assert all(anchor.std >= 0 or anchor.std != anchor.std for anchor in anchors)
+
+
+def luminance(colour: str) -> float:
+    channels = [int(colour[place:place + 2], 16) / 255 for place in (1, 3, 5)]
+    linear = [value / 12.92 if value <= 0.04045 else ((value + 0.055) / 1.055) ** 2.4 for value in channels]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def test_colours_stand_out_on_light_and_dark_pages():
+    """WCAG asks for a contrast of 4.5 of text; lines have it too."""
+    for look in (*LOOKS.values(), *SPARE):
+        for colour, page in ((look.colour, LIGHT_PAGE), (PALETTE[look.colour], DARK_PAGE)):
+            light, dark = sorted((luminance(colour), luminance(page)), reverse=True)
+            assert (light + 0.05) / (dark + 0.05) >= 4.5, (look, page)
+
+
+def test_variants_keep_their_looks_and_differ_without_colour():
+    looks = looks_of(["virel", "virel, m_step=tdc", "beta", "mine"])
+    assert looks["virel"] == LOOKS["virel"] and looks["beta"] == LOOKS["beta"]
+    assert len(set(looks.values())) == 4
+    assert len({(str(look.line), look.marker) for look in LOOKS.values()}) == len(LOOKS)
+    assert looks_of(["virel, m_step=tdc"]) == {"virel, m_step=tdc": LOOKS["virel"]}

@@ -1,0 +1,171 @@
+"""Which runs there are, which belong together, and what each was made with."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pytest
+from written_runs import change_settings, write_grid, write_run
+
+from virel_tf.cli import parse_config
+from virel_tf.config import Config
+from virel_tf.errors import ConfigError, RunError
+from virel_tf.experiments.command_line import command_of
+from virel_tf.experiments.runs import Missing, read_experiment, read_runs
+
+HOPPER = ("--env=Hopper-v4", "--variant=virel")
+
+
+@pytest.mark.parametrize("flags", [
+    [],
+    ["--env=Hopper-v4", "--reward_scale=1", "--seed=7"],  # the preset gives 5
+    ["--env=HalfCheetah-v4", "--variant=sac", "--preset=haarnoja2018b", "--total_steps=100_000", "--threads=1"],
+    ["--preset=none", "--env=Hopper-v4", "--layer_norm", "--tau=1e-3", "--resume=never"],
+    ["--run_dir=some where/it's", "--m_step=tdc", "--variant=virel", "--target_entropy=-2"],
+], ids=lambda flags: " ".join(flags) or "defaults")
+def test_the_command_of_a_run_gives_its_settings_again(flags):
+    config = parse_config(flags)
+    command = shlex.split(command_of(dataclasses.asdict(config)))
+    assert command[0] == "virel-tf" and parse_config(command[1:]) == config
+
+
+def test_the_commands_of_the_published_runs_give_their_settings_again():
+    checked = 0
+    for path in Path(__file__).parent.parent.joinpath("results").rglob("config.json"):
+        settings = json.loads(path.read_text())
+        if set(settings) == set(Config.__dataclass_fields__):  # else it is of an older version
+            assert parse_config(shlex.split(command_of(settings))[1:]) == Config(**settings), path
+            checked += 1
+    assert checked
+
+
+def test_a_command_tells_only_what_the_preset_does_not():
+    settings = dataclasses.asdict(parse_config(["--env=Hopper-v4", "--hidden=64"]))
+    assert command_of(settings) == "virel-tf --env=Hopper-v4 --variant=beta --seed=1 --total_steps=1000000 --hidden=64"
+
+
+def test_the_command_of_an_unknown_preset_tells_every_difference_to_the_defaults():
+    settings = dataclasses.asdict(parse_config(["--env=Hopper-v4"])) | {"preset": "lost"}
+    assert {"--preset=none", "--reward_scale=5.0"} <= set(shlex.split(command_of(settings)))
+
+
+def test_runs_are_found_below_the_folders_each_once(tmp_path):
+    write_grid(tmp_path)
+    (tmp_path / "Hopper-v4" / "config.json").write_text("not a run: there is no metrics.csv")
+    assert len(read_runs([tmp_path])) == 12
+    assert len(read_runs([tmp_path, tmp_path / "Hopper-v4", tmp_path / "." / "Walker2d-v4"])) == 12
+    assert len(read_runs([tmp_path / "Hopper-v4" / "beta" / "seed1"])) == 1
+
+
+def test_a_row_that_is_being_written_is_left_for_later(tmp_path):
+    run = write_run(tmp_path, [1.0, 2.0], *HOPPER)
+    with open(run / "metrics.csv", "a") as file:
+        file.write("3000,30")  # of 300.5
+    assert read_runs([tmp_path])[0].series("eval_return")[1].tolist() == [1.0, 2.0]
+
+
+def test_a_damaged_file_is_told(tmp_path):
+    run = write_run(tmp_path, [1.0, 2.0], *HOPPER)
+    (run / "metrics.csv").write_text("step,eval_return\n1000,1,2\n")
+    with pytest.raises(RunError, match="line 2"):
+        read_runs([tmp_path])
+
+
+def test_settings_of_other_versions_do_no_harm(tmp_path):
+    for seed in (1, 2):
+        run = write_run(tmp_path / str(seed), [1.0], *HOPPER, f"--seed={seed}")
+        change_settings(run, lambda_from_rewards=False, climb_steps=None)  # one too many, one too few
+    group, = read_experiment([tmp_path]).groups
+    assert (group.label, group.seeds) == ("virel", [1, 2])
+    assert "--lambda_from_rewards=false" in command_of(group.runs[0].settings)
+
+
+def test_a_variant_that_only_another_program_has_is_shown_last(tmp_path):
+    change_settings(write_run(tmp_path / "own", [1.0], *HOPPER), variant="mine")
+    write_run(tmp_path / "mpo", [1.0], "--env=Hopper-v4", "--variant=mpo")
+    assert read_experiment([tmp_path]).labels == ["mpo", "mine"]
+
+
+def test_other_settings_make_another_group_that_says_so(tmp_path):
+    write_run(tmp_path / "a", [1.0], *HOPPER, "--threads=1", "--total_steps=5000")
+    write_run(tmp_path / "b", [1.0], *HOPPER, "--seed=2", "--threads=2", "--checkpoint_every=9", "--run_dir=x")
+    write_run(tmp_path / "c", [1.0], *HOPPER, "--m_step=tdc")
+    write_run(tmp_path / "d", [1.0], *HOPPER, "--m_step=tdc", "--hidden=64")
+    write_run(tmp_path / "e", [1.0], "--env=Walker2d-v4", "--variant=virel", "--m_step=tdc", "--tau=0.1")
+    experiment = read_experiment([tmp_path])
+    assert [(group.env, group.label, group.seeds) for group in experiment.groups] == [
+        ("Hopper-v4", "virel", [1, 2]), ("Hopper-v4", "virel, m_step=tdc", [1]),
+        ("Hopper-v4", "virel, m_step=tdc, hidden=64", [1]),
+        ("Walker2d-v4", "virel, m_step=tdc", [1])]  # tau is the same in all runs of Walker2d
+
+
+def test_a_preset_stands_for_the_settings_it_brings(tmp_path):
+    flags = ("--env=HalfCheetah-v4", "--variant=sac")
+    write_run(tmp_path / "a", [1.0], *flags)
+    write_run(tmp_path / "b", [1.0], *flags, "--preset=haarnoja2018b")
+    assert read_experiment([tmp_path]).labels == ["sac", "sac, preset=haarnoja2018b"]
+
+
+def test_two_runs_of_one_cell_are_refused(tmp_path):
+    write_run(tmp_path / "first", [1.0], *HOPPER)
+    write_run(tmp_path / "second", [2.0], *HOPPER, "--threads=2")
+    with pytest.raises(ConfigError, match=r"first' and '.*second' are the same run, Hopper-v4 virel seed 1"):
+        read_runs([tmp_path])
+
+
+def test_missing_and_shorter_cells_are_named(tmp_path):
+    write_run(tmp_path / "a", [1.0, 2.0, 3.0], *HOPPER)
+    write_run(tmp_path / "b", [1.0, 2.0], *HOPPER, "--seed=2")
+    write_run(tmp_path / "c", [1.0, 2.0, 3.0], "--env=Hopper-v4", "--variant=beta")
+    write_run(tmp_path / "d", [], "--env=Hopper-v4", "--variant=beta", "--seed=4")
+    experiment = read_experiment([tmp_path])
+    assert experiment.missing == [
+        Missing("Hopper-v4", "virel", [2], "2,000 of 3,000 steps"), Missing("Hopper-v4", "virel", [4], "absent"),
+        Missing("Hopper-v4", "beta", [2], "absent"), Missing("Hopper-v4", "beta", [4], "no evaluation yet")]
+    assert [group.seeds for group in experiment.groups] == [[1, 2], [1]]
+
+
+def test_what_an_experiment_recorded_of_a_missing_cell_is_told(tmp_path):
+    def cell(name: str, seed: int, state: str, reason: str = "") -> dict:
+        return dict(name=name, env="Hopper-v4", variant="virel", seed=seed, state=state, reason=reason)
+
+    write_run(tmp_path / "Hopper-v4/virel/seed1", [1.0, 2.0], *HOPPER)
+    write_run(tmp_path / "Hopper-v4/virel/seed2", [1.0], *HOPPER, "--seed=2")
+    (tmp_path / "experiment.json").write_text(json.dumps({"cells": [
+        cell("Hopper-v4/virel/seed1", 1, "done"), cell("Hopper-v4/virel/seed2", 2, "failed", "disk full"),
+        cell("Hopper-v4/virel/seed3", 3, "waiting"), cell("Hopper-v4/virel/tau=0.1,hidden=9/seed1", 1, "running")]}))
+    swept = "virel, tau=0.1, hidden=9"
+    assert read_experiment([tmp_path]).missing == [
+        Missing("Hopper-v4", "virel", [2], "1,000 of 2,000 steps (failed: disk full)"),
+        Missing("Hopper-v4", "virel", [3], "absent (waiting)"), Missing("Hopper-v4", swept, [1], "absent (running)"),
+        Missing("Hopper-v4", swept, [2, 3], "absent")]
+    for damage in ("[", "[]", '{"cells": [1]}', '{"cells": [{"name": "x"}]}'):
+        (tmp_path / "experiment.json").write_text(damage)
+        assert len(read_experiment([tmp_path]).missing) == 1
+
+
+def test_curves_meet_on_common_steps_and_end_with_the_shortest_run(tmp_path):
+    write_run(tmp_path / "a", [10.0, 20.0, 40.0], *HOPPER, steps=[1000, 2000, 4000])
+    write_run(tmp_path / "b", [0.0, 6.0], *HOPPER, "--seed=2", steps=[1500, 3000])
+    group, = read_experiment([tmp_path]).groups
+    steps, values = group.curves("eval_return")
+    np.testing.assert_array_equal(steps, [1500, 2000, 3000])
+    np.testing.assert_allclose(values, [[15, 20, 30], [0, 2, 6]])
+    np.testing.assert_allclose(group.final_scores(), [15, 3])  # mean of 10 and 20, of 0 and 6
+
+
+def test_folders_without_runs_are_told(tmp_path):
+    with pytest.raises(ConfigError, match="no such folder"):
+        read_runs([tmp_path / "nowhere"])
+    with pytest.raises(ConfigError, match="there is no run in it"):
+        read_runs([tmp_path])
+    write_run(tmp_path, [], *HOPPER)
+    with pytest.raises(ConfigError, match="evaluated yet"):
+        read_experiment([tmp_path])
+    change_settings(tmp_path, seed=None)
+    with pytest.raises(ConfigError, match="does not say the run's seed"):
+        read_runs([tmp_path])

@@ -1,0 +1,50 @@
+"""`virel-tf plot`: one figure of a report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from virel_tf.config import did_you_mean
+from virel_tf.errors import ConfigError
+from virel_tf.experiments.analysis import aggregate
+from virel_tf.experiments.anchors import read_anchors
+from virel_tf.experiments.figures import Picture, aggregate_pictures, curves_picture, epsilon_picture, file_of
+from virel_tf.experiments.runs import Experiment, read_experiment
+from virel_tf.files import atomic_write, ensure_writable
+
+if TYPE_CHECKING:
+    from virel_tf.commands import PlotOptions
+
+
+def write_plot(options: PlotOptions) -> Path:
+    """Draws the figure into the file, whose name says the format; returns its path."""
+    experiment = read_experiment([Path(name) for name in options.runs])
+    if options.env:
+        if options.env not in experiment.envs:
+            raise ConfigError(f"--env: there is no run of {options.env!r}; it must be one of "
+                              f"{', '.join(experiment.envs)}" + did_you_mean(options.env, experiment.envs))
+        experiment = experiment._replace(groups=experiment.of(options.env))
+    picture = draw(experiment, options)
+    path = Path(options.out)
+    ensure_writable(path.parent)
+    atomic_write(path, file_of(picture.figure, path.suffix.lower()[1:]))
+    return path
+
+
+def draw(experiment: Experiment, options: PlotOptions) -> Picture:
+    """The figure asked for; ConfigError where the runs do not have what it shows."""
+    if options.figure == "curves":
+        return curves_picture(experiment, experiment.envs)
+    if options.figure == "epsilon":
+        picture = epsilon_picture(experiment, experiment.envs)
+        if picture is None:
+            raise ConfigError("--figure=epsilon: no run here has a temperature that follows epsilon, as beta's does")
+        return picture
+    result = aggregate(experiment, read_anchors(options.anchors), options.bootstrap_samples)
+    pictures = aggregate_pictures(experiment, result) if result else {}
+    if options.figure not in pictures:
+        variants = "two variants" if options.figure == "improvement" else "a variant"
+        raise ConfigError(f"--figure={options.figure}: this takes two seeds of {variants}, in an environment with a "
+                          "published return of SAC")
+    return pictures[options.figure]

@@ -1,0 +1,170 @@
+"""`virel-tf report`: a page about a set of runs, and its figures and tables as files beside it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from pathlib import Path
+
+from virel_tf.experiments import analysis, page
+from virel_tf.experiments.analysis import Aggregate, Table
+from virel_tf.experiments.anchors import Anchor, read_anchors, scale_of
+from virel_tf.experiments.figures import (
+    Picture,
+    aggregate_pictures,
+    curves_picture,
+    epsilon_picture,
+    file_of,
+    temperature_curves,
+)
+from virel_tf.experiments.headline import headline
+from virel_tf.experiments.runs import Experiment, Run, read_experiment
+from virel_tf.files import atomic_write, ensure_writable
+
+FILMS = (".mp4", ".gif")
+
+
+def write_report(folders: list[Path], out: Path, title: str, samples: int, anchors_file: str) -> tuple[Path, list[str]]:
+    """Writes report.html, figures/*.png and tables/*.csv; returns the page's path and the missing cells in words."""
+    experiment = read_experiment(folders)
+    anchors = read_anchors(anchors_file)
+    report = Report(experiment, anchors, analysis.aggregate(experiment, anchors, samples), out)
+    body = report.body(samples)
+    for folder in (out, out / "figures", out / "tables"):
+        ensure_writable(folder)
+    for picture in report.pictures:
+        atomic_write(out / "figures" / f"{picture.name}.png", file_of(picture.figure, "png"))
+    for table in report.tables:
+        atomic_write(out / "tables" / f"{table.name}.csv", csv_of(table))
+    atomic_write(out / "report.html", page.page(title, body).encode())
+    return out / "report.html", [f"{cell.env} {cell.label} seed{'s' if len(cell.seeds) > 1 else ''} "
+                                 f"{', '.join(map(str, cell.seeds))}: {cell.what}" for cell in experiment.missing]
+
+
+class Report:
+    """The parts of the page; what they show is noted, to be written as files too."""
+
+    def __init__(self, experiment: Experiment, anchors: list[Anchor], result: Aggregate | None, out: Path) -> None:
+        self.experiment, self.anchors, self.result, self.out = experiment, anchors, result, out
+        self.pictures: list[Picture] = []
+        self.tables: list[Table] = []
+
+    def body(self, samples: int) -> list[str]:
+        """The page from top to bottom."""
+        parts = [page.bullets(headline(self.experiment, self.result, self.anchors))]
+        parts += [self.environment(env) for env in self.experiment.envs]
+        parts += self.aggregates(samples)
+        parts += [page.heading("How fast they learned"), page.paragraph(
+            "Mean return while learning is the area under the learning curve divided by its length. Half-way is the "
+            "return in the middle between random actions and published SAC: the steps to the first evaluation that "
+            "reached it, in the middle of the seeds; never, where half of them did not.", note=True),
+            self.table(analysis.speed_table(self.experiment, self.anchors))]
+        parts += self.temperatures()
+        parts += self.films()
+        parts += [page.heading("The runs"), page.paragraph(
+            "How many steps each run has, and, unfolded, the command that makes it again and the versions it was made "
+            "with. Every table of this page is a CSV file in tables/, every figure a PNG in figures/.", note=True),
+                  self.runs(), page.heading("Missing or shorter")]
+        missing = analysis.missing_table(self.experiment)
+        return parts + [self.table(missing) if missing.rows else page.paragraph("Nothing: the grid is full.")]
+
+    def environment(self, env: str) -> str:
+        """Learning curves beside final returns."""
+        curves = analysis.curves_of(self.experiment.of(env), "eval_return")
+        figure = self.figure(curves_picture(self.experiment, [env]), [analysis.curves_table(curves, "eval_return")],
+                             "Mean over n seeds, with a 95 % bootstrap band where there are two or more. Of 60 "
+                             "evaluations and more, each point is the mean of the last ten, so that a line ends at "
+                             "its final return.")
+        scores = self.table(analysis.scores_table(self.experiment, env, self.anchors))
+        scale = scale_of(self.anchors, env, max(group.steps for group in self.experiment.of(env)))
+        note = ("There is no score, for want of a published return of SAC." if scale is None else
+                f"Score: 0 is the return of random actions, {scale.zero:,.1f}; 1 that of published SAC after "
+                f"{scale.steps:,} steps, {scale.one:,.0f}.")
+        return page.heading(env) + page.side_by_side([figure, scores + page.paragraph(
+            f"Final return: mean of a run's last ten evaluations. Intervals are Student's t over seeds; one seed has "
+            f"none. {note}", note=True)], layout="pair")
+
+    def aggregates(self, samples: int) -> list[str]:
+        """Interquartile means, profiles and probabilities of improvement, or why there are none."""
+        parts = [page.heading("All environments together")]
+        if self.result is None:
+            return parts + [page.paragraph("Not enough runs: this takes two seeds of a variant, in an environment with "
+                                           "a published return of SAC.")]
+        result = self.result
+        where = ", ".join(f"{env} ({steps:,} steps)" for env, steps in result.steps.items())
+        seeds = sorted({len(scores) for scores in result.scores.values()})
+        parts.append(page.paragraph(
+            f"Compared at equal steps: {where}; {' or '.join(map(str, seeds))} seeds of each variant. Intervals are "
+            f"95 % percentiles of {samples:,} stratified bootstrap resamples; of few seeds they are too narrow rather "
+            "than too wide."))
+        left_out = [env for env in self.experiment.envs if env not in result.envs]
+        left_out += [label for label in self.experiment.labels if label not in result.scores]
+        if left_out:
+            parts.append(page.paragraph(f"Left out, for want of two seeds everywhere or of a published return: "
+                                        f"{', '.join(left_out)}."))
+        captions = {"iqm": "Mean of the middle half of all scores.",
+                    "profiles": "The higher and the further right a line, the better.",
+                    "improvement": "How often a run of the variant with the highest interquartile mean beats one of "
+                                   "the other; at 0.5 neither is better."}
+        pictures = aggregate_pictures(self.experiment, result)
+        tables = {table.name: table for table in analysis.aggregate_tables(result)}
+        return parts + [page.side_by_side([self.figure(picture, [tables[kind]], captions[kind])
+                                           for kind, picture in pictures.items()])]
+
+    def temperatures(self) -> list[str]:
+        """Epsilon, temperature and entropy over time."""
+        parts = []
+        for env in self.experiment.envs:
+            picture = epsilon_picture(self.experiment, [env])
+            if picture:
+                tables = [analysis.curves_table(curves, column)
+                          for column, curves in temperature_curves(self.experiment, env).items()]
+                parts.append(self.figure(picture, tables, "Means over the updates between two evaluations."))
+        return [page.heading("Temperature"), page.paragraph(
+            "Of the variants whose temperature follows the residual error epsilon.", note=True),
+            page.side_by_side(parts)] if parts else []
+
+    def films(self) -> list[str]:
+        """In each environment, the film of the best run that has one."""
+        parts = []
+        for env in self.experiment.envs:
+            runs = [(score, run) for group in self.experiment.of(env)
+                    for score, run in zip(group.final_scores(), group.runs, strict=True) if film_of(run)]
+            if runs:
+                score, run = max(runs, key=lambda pair: pair[0])
+                parts.append(page.film_html(film_of(run), f"{env}, {run.variant}, seed {run.seed}: final return "
+                                            f"{score:,.0f}", self.out))
+        return [page.heading("Films"), page.side_by_side(parts)] if parts else []
+
+    def runs(self) -> str:
+        """Each run's folder, command and versions, one under the other: too wide for a table."""
+        table = analysis.runs_table(self.experiment)
+        self.tables.append(table)
+        return page.folded([(f"{env} {label} seed {seed}: {steps:,}", [folder, f"Made with: {versions}"], command)
+                            for env, label, seed, steps, folder, command, versions in table.rows])
+
+    def figure(self, picture: Picture, tables: list[Table], caption: str) -> str:
+        """A figure, which will be a file too, as will its numbers."""
+        self.pictures.append(picture)
+        self.tables += tables
+        return page.figure_html(picture, tables, caption)
+
+    def table(self, table: Table) -> str:
+        """A table, which will be a file too."""
+        self.tables.append(table)
+        return page.table_html(table)
+
+
+def film_of(run: Run) -> Path | None:
+    """The newest film in a run's folder."""
+    films = [path for path in run.folder.rglob("*") if path.suffix.lower() in FILMS]
+    return max(films, key=lambda path: (path.stat().st_mtime, path), default=None)
+
+
+def csv_of(table: Table) -> bytes:
+    """With every digit; what is unknown is empty."""
+    text = io.StringIO()
+    unknown = [[None if isinstance(cell, float) and math.isnan(cell) else cell for cell in row] for row in table.rows]
+    csv.writer(text, lineterminator="\n").writerows([table.columns, *unknown])
+    return text.getvalue().encode()
