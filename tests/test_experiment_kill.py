@@ -42,6 +42,15 @@ def workers(experiment: subprocess.Popen, out: Path) -> dict[str, psutil.Process
             if f"--run_dir={out / cell}" in process.cmdline()}
 
 
+def assert_same_experiment(one: Path, other: Path) -> None:
+    for cell in CELLS:
+        assert_same_run(one / cell, other / cell)
+    tables = [path.name for path in (one / "report" / "tables").iterdir() if path.name != "runs.csv"]  # it has folders
+    assert "scores-Hopper-v4.csv" in tables
+    for name in tables:
+        assert (one / "report/tables" / name).read_bytes() == (other / "report/tables" / name).read_bytes(), name
+
+
 def conclude(experiment: subprocess.Popen) -> str:
     told = experiment.communicate(timeout=600)[1]
     assert experiment.returncode == 0, told
@@ -71,8 +80,7 @@ def test_kill_9_of_the_experiment_twice_and_of_a_worker_once(whole, tmp_path):
     worker.kill()
     told = conclude(experiment)
     assert "its process was ended by signal 9; going on from its newest checkpoint" in told
-    for cell in CELLS:
-        assert_same_run(tmp_path / cell, whole / cell)
+    assert_same_experiment(tmp_path, whole)
 
 
 def test_a_lost_node_of_a_ray_cluster(whole, tmp_path):
@@ -87,5 +95,4 @@ def test_a_lost_node_of_a_ray_cluster(whole, tmp_path):
         assert "its process was ended by signal 9; going on from its newest checkpoint" in told
     finally:
         cluster.shutdown()
-    for cell in CELLS:
-        assert_same_run(tmp_path / cell, whole / cell)
+    assert_same_experiment(tmp_path, whole)

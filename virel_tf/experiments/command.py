@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from virel_tf import __version__
 from virel_tf.algorithms.relevance import notes_on_unused
 from virel_tf.commands import ExperimentOptions
+from virel_tf.errors import ConfigError, RunError
 from virel_tf.experiments.folder import finished, in_use, latest, newest_checkpoint
 from virel_tf.experiments.grid import Cell, make_cells
 from virel_tf.experiments.pool import OUTPUT, LocalPool, last_line
@@ -53,7 +54,22 @@ def run_experiment(options: ExperimentOptions, training: dict[str, Any]) -> int:
     if stop.signal:
         table.message("stopped, and the running cells saved; the same command goes on from there")
         return stop.exit_code
-    return experiment.conclude()
+    code = experiment.conclude()
+    tell_report(Path(options.out), table)
+    return code
+
+
+def tell_report(out: Path, table: Table) -> None:
+    """Writes the report on all runs in the folder, and says where it is."""
+    from virel_tf.experiments.report import write_report
+    try:
+        page, missing = write_report([out], out / "report")
+    except (ConfigError, RunError) as error:  # the runs are there, whatever keeps them from being compared
+        table.message(f"virel-tf: no report was written: {error}")
+        return
+    for cell in missing:
+        table.message(f"missing: {cell}")
+    table.message(f"wrote {page}")
 
 
 def make_pool(options: ExperimentOptions) -> Pool:

@@ -7,6 +7,7 @@ import io
 import math
 from pathlib import Path
 
+from virel_tf.commands import ReportOptions
 from virel_tf.experiments import analysis, page
 from virel_tf.experiments.analysis import Aggregate, Table
 from virel_tf.experiments.anchors import Anchor, read_anchors, scale_of
@@ -23,9 +24,11 @@ from virel_tf.experiments.runs import Experiment, Run, read_experiment
 from virel_tf.files import atomic_write, ensure_writable
 
 FILMS = (".mp4", ".gif")
+TITLE, SAMPLES = ReportOptions.title, ReportOptions.bootstrap_samples  # what the flags have without being given
 
 
-def write_report(folders: list[Path], out: Path, title: str, samples: int, anchors_file: str) -> tuple[Path, list[str]]:
+def write_report(folders: list[Path], out: Path, title: str = TITLE, samples: int = SAMPLES,
+                 anchors_file: str = "") -> tuple[Path, list[str]]:
     """Writes report.html, figures/*.png and tables/*.csv; returns the page's path and the missing cells in words."""
     experiment = read_experiment(folders)
     anchors = read_anchors(anchors_file)
