@@ -33,7 +33,7 @@ setup(
         "matplotlib",
     ],
     extras_require={
-        "test": ["pytest", "pytest-xdist", "hypothesis", "ruff", "tensorboard", "psutil",
+        "test": ["pytest", "pytest-xdist", "hypothesis", "ruff", "tensorboard", "psutil", "pyyaml",
                  f"tensorflow-serving-api{TENSORFLOW}", "tf2onnx>=1.17", "onnxruntime",
                  "ray>=2.40",
                  # What the statistics are compared with; the arch it stands on does not import beside pandas 3.

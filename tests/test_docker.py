@@ -1,11 +1,19 @@
-"""What the image installs: everything that setup.py asks for, each at one version, with hashes."""
+"""What can be said of the image and of the compose file without building or starting anything.
+
+docker/check.sh builds the image and uses it.
+"""
 
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 
 import pytest
+import yaml
+
+from virel_tf.cli import parse_options
+from virel_tf.config import Config
 
 ROOT = Path(__file__).parent.parent
 DEVICES = ("cpu", "cuda")
@@ -41,7 +49,70 @@ def test_the_images_differ_in_the_cuda_libraries_alone():
     assert {"nvidia-cudnn-cu12", "nvidia-cublas-cu12"} <= set(cuda) - set(cpu)
 
 
+def test_what_is_tested_is_what_is_shipped():
+    assert pinned("cpu").items() <= pinned("test").items()
+
+
 def test_the_image_runs_the_command_as_somebody_who_is_not_root():
     last_stage = (ROOT / "docker" / "Dockerfile").read_text().split("\nFROM ")[-1]
     assert 'ENTRYPOINT ["virel-tf"]' in last_stage
     assert re.search(r"^USER (?!root)\w+$", last_stage, re.MULTILINE)
+
+
+def services(**settings: str) -> dict[str, dict]:
+    """The services of the compose file under these settings of the environment."""
+    text = (ROOT / "docker" / "compose.yaml").read_text()
+    text = re.sub(r"\$\{(\w+):-([^}]*)\}", lambda match: settings.get(match[1], match[2]), text)
+    assert "$" not in text, "a variable without a default, or one written differently"
+    return yaml.safe_load(text)["services"]
+
+
+def mount(service: dict) -> tuple[str, str, str]:
+    """The folder on the host, the folder inside and the mode of a service's only volume."""
+    volume, = service["volumes"]
+    host, inside, mode = re.fullmatch(r"([^:]+):([^:]+)(:ro)?", volume).groups()
+    return host, inside, mode or ":rw"
+
+
+SETTINGS = [{}, {"ENV": "Hopper-v4", "VARIANT": "sac", "STEPS": "3e5", "RUNS": "/somewhere/runs", "OWNER": "7:8"}]
+
+
+@pytest.mark.parametrize("settings", SETTINGS)
+def test_compose_trains_what_it_is_asked_for(settings):
+    train = services(**settings)["train"]
+    config = parse_options(Config, shlex.split(train["command"]))
+    assert (config.env, config.variant) == (settings.get("ENV", "InvertedPendulum-v4"), settings.get("VARIANT", "beta"))
+    assert config.total_steps == float(settings.get("STEPS", 1e6))
+    assert train["user"] == settings.get("OWNER", "1000:1000")
+
+
+@pytest.mark.parametrize("settings", SETTINGS)
+def test_compose_watches_and_serves_the_folder_that_is_trained_into(settings):
+    train, tensorboard, serving = (services(**settings)[name] for name in ("train", "tensorboard", "serving"))
+    assert {mount(service)[0] for service in (train, tensorboard, serving)} == {settings.get("RUNS", "../runs")}
+    assert [mount(service)[2] for service in (train, tensorboard, serving)] == [":rw", ":ro", ":ro"]
+    run = Path(parse_options(Config, shlex.split(train["command"])).run_dir).relative_to(mount(train)[1])
+    assert f"--logdir={mount(tensorboard)[1]}" in tensorboard["entrypoint"]
+    assert f"--model_base_path={Path(mount(serving)[1]) / run / 'policy' / 'best'}" in serving["command"].split()
+
+
+def test_compose_builds_this_image_and_opens_the_ports_of_the_docs():
+    train, tensorboard, serving = (services()[name] for name in ("train", "tensorboard", "serving"))
+    context = ROOT / "docker" / train["build"]["context"]
+    dockerfile = (context / train["build"]["dockerfile"]).read_text()
+    assert train["image"] == tensorboard["image"] and context.samefile(ROOT)
+    assert set(train["build"]["args"]) <= set(re.findall(r"^ARG (\w+)", dockerfile, re.MULTILINE))
+    assert f"VOLUME {mount(train)[1]}\n" in dockerfile
+    assert tensorboard["entrypoint"][0] in pinned("cpu")
+    assert tensorboard["ports"] == ["6006:6006"] and serving["ports"] == ["8500:8500", "8501:8501"]
+
+
+def test_compose_without_a_gpu_asks_for_none():
+    class Loader(yaml.SafeLoader):
+        """Knows the tag by which a compose file takes back what another one set."""
+
+    Loader.add_constructor("!reset", lambda loader, node: "reset")
+    other = yaml.load((ROOT / "docker" / "compose.cpu.yaml").read_text(), Loader)["services"]
+    asking = {name for name, service in services().items() if "nvidia" in str(service.get("deploy"))}
+    assert asking == {"train"} == {name for name, service in other.items() if service["deploy"] == "reset"}
+    assert other["train"]["build"]["args"]["DEVICE"] == "cpu"
