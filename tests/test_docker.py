@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from virel_tf.cli import parse_options
-from virel_tf.config import Config
+from virel_tf.cli import parse_config
 
 ROOT = Path(__file__).parent.parent
 DEVICES = ("cpu", "cuda")
@@ -80,7 +79,7 @@ SETTINGS = [{}, {"ENV": "Hopper-v4", "VARIANT": "sac", "STEPS": "3e5", "RUNS": "
 @pytest.mark.parametrize("settings", SETTINGS)
 def test_compose_trains_what_it_is_asked_for(settings):
     train = services(**settings)["train"]
-    config = parse_options(Config, shlex.split(train["command"]))
+    config = parse_config(shlex.split(train["command"]))
     assert (config.env, config.variant) == (settings.get("ENV", "InvertedPendulum-v4"), settings.get("VARIANT", "beta"))
     assert config.total_steps == float(settings.get("STEPS", 1e6))
     assert train["user"] == settings.get("OWNER", "1000:1000")
@@ -91,7 +90,7 @@ def test_compose_watches_and_serves_the_folder_that_is_trained_into(settings):
     train, tensorboard, serving = (services(**settings)[name] for name in ("train", "tensorboard", "serving"))
     assert {mount(service)[0] for service in (train, tensorboard, serving)} == {settings.get("RUNS", "../runs")}
     assert [mount(service)[2] for service in (train, tensorboard, serving)] == [":rw", ":ro", ":ro"]
-    run = Path(parse_options(Config, shlex.split(train["command"])).run_dir).relative_to(mount(train)[1])
+    run = Path(parse_config(shlex.split(train["command"])).run_dir).relative_to(mount(train)[1])
     assert f"--logdir={mount(tensorboard)[1]}" in tensorboard["entrypoint"]
     assert f"--model_base_path={Path(mount(serving)[1]) / run / 'policy' / 'best'}" in serving["command"].split()
 
