@@ -24,8 +24,9 @@ def pinned(name: str) -> dict[str, str]:
     return dict(re.findall(r"^([\w.-]+)(?:\[[^]]*\])?==(\S+)", text, re.MULTILINE))
 
 
-def required() -> set[str]:
-    block = re.search(r"install_requires=\[(.*?)\]", (ROOT / "setup.py").read_text().replace("[mujoco]", ""), re.DOTALL)
+def required(field: str = "install_requires=") -> set[str]:
+    """The packages that a list in setup.py names."""
+    block = re.search(rf"{field} ?\[(.*?)\]", (ROOT / "setup.py").read_text().replace("[mujoco]", ""), re.DOTALL)
     return set(re.findall(r'f?"([a-zA-Z][\w-]*)', block[1]))
 
 
@@ -50,6 +51,7 @@ def test_the_images_differ_in_the_cuda_libraries_alone():
 
 def test_what_is_tested_is_what_is_shipped():
     assert pinned("cpu").items() <= pinned("test").items()
+    assert {"pytest", "ray"} <= required('"test":') <= set(pinned("test"))
 
 
 def test_the_image_runs_the_command_as_somebody_who_is_not_root():
