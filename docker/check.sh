@@ -98,7 +98,7 @@ mkdir -m 777 "$runs"
 chmod 755 "$work"
 in_image() { buildah run --volume "$runs:/data/runs" "$container" -- "$entrypoint" "$@"; }
 train() {
-    in_image --env=InvertedPendulum-v4 --variant=beta --normalise_observations --total_steps=20000 \
+    in_image --env=InvertedPendulum-v4 --variant=beta --total_steps=30000 \
         --checkpoint_every=2000 --run_dir=/data/runs/pole
 }
 
