@@ -129,6 +129,25 @@ def test_missing_and_shorter_cells_are_named(tmp_path):
     assert [group.seeds for group in experiment.groups] == [[1, 2], [1]]
 
 
+def test_a_run_of_less_than_half_the_steps_is_left_out_and_named(tmp_path):
+    for seed, steps in ((1, 4), (2, 2), (3, 1)):
+        write_run(tmp_path / str(seed), [float(seed)] * steps, *HOPPER, f"--seed={seed}")
+    experiment = read_experiment([tmp_path])
+    group, = experiment.groups
+    assert (group.seeds, group.steps) == ([1, 2], 2000)
+    assert experiment.missing == [Missing("Hopper-v4", "virel", [2], "2,000 of 4,000 steps"),
+                                  Missing("Hopper-v4", "virel", [3], "left out: 1,000 of 4,000 steps")]
+
+
+@pytest.mark.parametrize("returns, steps", [([5.0], [8000]), ([float("nan"), 5.0], [4000, 8000])])
+def test_a_run_without_an_evaluation_up_to_the_group_s_end_is_left_out_and_named(tmp_path, returns, steps):
+    write_run(tmp_path / "late", returns, *HOPPER, "--seed=2", steps=steps)
+    write_run(tmp_path / "early", [3.0], *HOPPER, steps=[4000])
+    experiment = read_experiment([tmp_path])
+    np.testing.assert_array_equal(experiment.groups[0].final_scores(), [3.0])
+    assert Missing("Hopper-v4", "virel", [2], "left out: no evaluation up to step 4,000") in experiment.missing
+
+
 def test_what_an_experiment_recorded_of_a_missing_cell_is_told(tmp_path):
     def cell(name: str, seed: int, state: str, reason: str = "") -> dict:
         return dict(name=name, env="Hopper-v4", variant="virel", seed=seed, state=state, reason=reason)

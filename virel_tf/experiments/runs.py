@@ -20,6 +20,7 @@ from virel_tf.train.logging import Row, read_rows
 
 FIELDS = {field.name: field for field in dataclasses.fields(Config)}
 IDENTITY = ("env", "variant", "seed")
+LEAST_LENGTH = 0.5  # of the longest run of a group: what has less steps is left out of its numbers
 
 
 class Run(NamedTuple):
@@ -46,6 +47,10 @@ class Run(NamedTuple):
         """Of its last evaluation; 0 before the first."""
         return int(self.series("eval_return")[0].max(initial=0))
 
+    def evaluated_by(self, step: float) -> bool:
+        """Whether it has an evaluation up to that step."""
+        return len(self.series("eval_return", step)[0]) > 0
+
     def series(self, column: str, until: float = np.inf) -> tuple[np.ndarray, np.ndarray]:
         """Steps and values of a column where it has finite ones, up to a step."""
         pairs = [(row["step"], row[column]) for row in self.rows
@@ -70,6 +75,11 @@ class Group(NamedTuple):
     def steps(self) -> int:
         """Up to which every seed has been evaluated."""
         return min(run.steps for run in self.runs)
+
+    @property
+    def longest(self) -> int:
+        """Up to which some seed has been evaluated."""
+        return max(run.steps for run in self.runs)
 
     def final_scores(self, until: float | None = None) -> np.ndarray:
         """[seeds]: of each run, at `until` or where the group ends."""
@@ -190,11 +200,17 @@ class Experiment(NamedTuple):
 def read_experiment(folders: list[Path]) -> Experiment:
     """All runs in or below the folders; ConfigError where none has been evaluated."""
     groups = group_runs(read_runs(folders))
-    evaluated = [group._replace(runs=[run for run in group.runs if run.steps]) for group in groups]
-    evaluated = [group for group in evaluated if group.runs]
-    if not evaluated:
+    compared = [group for group in map(without_left_out, groups) if group.runs]
+    if not compared:
         raise ConfigError(f"'{folders[0]}': no run in it has been evaluated yet")
-    return Experiment(evaluated, missing_cells(groups, unfinished_cells(folders, groups)))
+    return Experiment(compared, missing_cells(groups, unfinished_cells(folders, groups)))
+
+
+def without_left_out(group: Group) -> Group:
+    """The runs that the group's numbers are made of: since all end with the shortest, it must not be too short."""
+    runs = [run for run in group.runs if run.steps and run.steps >= LEAST_LENGTH * group.longest]
+    end = min((run.steps for run in runs), default=0)
+    return group._replace(runs=[run for run in runs if run.evaluated_by(end)])
 
 
 class Missing(NamedTuple):
@@ -211,15 +227,25 @@ def missing_cells(groups: list[Group], unfinished: dict[Cell, str]) -> list[Miss
 
     What a record says of a cell that is not there, or not whole, is told with it.
     """
-    cells = {(group.env, group.label, run.seed): run.steps for group in groups for run in group.runs}
+    cells = {(group.env, group.label, run.seed): (run, group) for group in groups for run in group.runs}
     envs, labels, seeds = (dict.fromkeys(names) for names in zip(*cells, *unfinished, strict=True))
+    longest = {env: max((group.longest for group in groups if group.env == env), default=0) for env in envs}
     found: dict[tuple[str, str, str], list[int]] = {}
-    for env, label, seed in itertools.product(envs, labels, sorted(seeds)):
-        steps = cells.get((env, label, seed))
-        longest = max((length for cell, length in cells.items() if cell[0] == env), default=0)
-        state = unfinished.get((env, label, seed), "")
-        if steps and steps == longest and not state:
-            continue
-        what = "absent" if steps is None else f"{steps:,} of {longest:,} steps" if steps else "no evaluation yet"
-        found.setdefault((env, label, f"{what} ({state})" if state else what), []).append(seed)
+    for cell in itertools.product(envs, labels, sorted(seeds)):
+        env, label, seed = cell
+        what, state = shortcoming(*cells[cell], longest[env]) if cell in cells else "absent", unfinished.get(cell, "")
+        if what or state:
+            found.setdefault((env, label, f"{what or 'whole'} ({state})" if state else what), []).append(seed)
     return [Missing(env, label, seeds, what) for (env, label, what), seeds in found.items()]
+
+
+def shortcoming(run: Run, group: Group, longest: int) -> str:
+    """What a run lacks, where the longest of its environment has so many steps; empty where it is whole."""
+    compared = without_left_out(group)
+    if not run.steps:
+        return "no evaluation yet"
+    if run in compared.runs:
+        return f"{run.steps:,} of {longest:,} steps" if run.steps < longest else ""
+    if run.steps < LEAST_LENGTH * group.longest:
+        return f"left out: {run.steps:,} of {group.longest:,} steps"
+    return f"left out: no evaluation up to step {compared.steps:,}"
