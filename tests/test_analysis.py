@@ -24,6 +24,21 @@ def test_aggregates_compare_at_equal_steps(tmp_path):
     assert values == pytest.approx({"virel": 0.1, "beta": 0.5})
 
 
+def test_aggregates_leave_out_what_was_first_evaluated_later(tmp_path):
+    """virel ends at step 1000: beta's third seed has no evaluation by then, and none of sac's has."""
+    (tmp_path / "anchors.csv").write_text(ANCHORS)
+    for seed in (1, 2, 3):
+        flags = ("--env=Hopper-v4", f"--seed={seed}")
+        write_run(tmp_path / f"v{seed}", [10.0], *flags, "--variant=virel")
+        write_run(tmp_path / f"b{seed}", ["nan" if seed == 3 else 50.0, 90.0], *flags, "--variant=beta")
+        write_run(tmp_path / f"s{seed}", [70.0], *flags, "--variant=sac", steps=[2000])
+    result = aggregate(read_experiment([tmp_path]), read_anchors(str(tmp_path / "anchors.csv")), 100)
+    assert result.steps == {"Hopper-v4": 1000}
+    assert result.late == ["Hopper-v4 beta seed 3"]
+    assert {label: scores.ravel().tolist() for label, scores in result.scores.items()} == {
+        "virel": pytest.approx([0.1] * 3), "beta": pytest.approx([0.5] * 2)}
+
+
 def test_the_widest_grid_is_the_one_with_most_cells():
     assert widest_grid({"a": ["x", "y"], "b": ["x", "y", "z"], "c": ["x"]}) == (["x", "y"], ["a", "b"])
     assert widest_grid({"a": ["x"], "b": ["x"], "c": ["y"]}) == (["x"], ["a", "b"])

@@ -214,6 +214,14 @@ def test_a_cell_that_someone_else_trains_is_left_to_them(outcome, tmp_path, monk
     assert code == 0
 
 
+def test_a_report_that_fails_does_not_cost_the_exit_code(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("virel_tf.experiments.report.write_report", lambda *arguments: [].pop())
+    export(tmp_path / "Hopper-v4/virel/seed1", 100)
+    assert main(["experiment", f"--out={tmp_path}", "--envs=Hopper-v4", "--variants=virel", "--seeds=1",
+                 "--total_steps=100"]) == 0
+    assert "no report was written: IndexError('pop from empty list')" in capsys.readouterr().err
+
+
 # ---------------------------------------------------------------- the table
 
 LINES = [Line("a/seed1", "done", 100, 100, 7.0), Line("a/seed2", "running", 50, 100, 3.0, 5.0),

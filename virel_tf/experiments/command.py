@@ -61,11 +61,12 @@ def run_experiment(options: ExperimentOptions, training: dict[str, Any]) -> int:
 
 def tell_report(out: Path, table: Table) -> None:
     """Writes the report on all runs in the folder, and says where it is."""
-    from virel_tf.experiments.report import write_report
     try:
+        from virel_tf.experiments.report import write_report
         page, missing = write_report([out], out / "report")
-    except (ConfigError, RunError) as error:  # the runs are there, whatever keeps them from being compared
-        table.message(f"virel-tf: no report was written: {error}")
+    except Exception as error:  # the runs are there, and the exit code tells of them, whatever happens to the report
+        known = isinstance(error, (ConfigError, RunError))
+        table.message(f"virel-tf: no report was written: {error if known else repr(error)}")
         return
     for cell in missing:
         table.message(f"missing: {cell}")

@@ -103,9 +103,10 @@ class Report:
             "than too wide."))
         left_out = [env for env in self.experiment.envs if env not in result.envs]
         left_out += [label for label in self.experiment.labels if label not in result.scores]
+        left_out += result.late
         if left_out:
-            parts.append(page.paragraph(f"Left out, for want of two seeds everywhere or of a published return: "
-                                        f"{', '.join(left_out)}."))
+            parts.append(page.paragraph(f"Left out, for want of two seeds everywhere, of a published return, or of an "
+                                        f"evaluation up to these steps: {', '.join(left_out)}."))
         captions = {"iqm": "Mean of the middle half of all scores.",
                     "profiles": "The higher and the further right a line, the better.",
                     "improvement": "How often a run of the variant with the highest interquartile mean beats one of "

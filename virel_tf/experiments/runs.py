@@ -81,6 +81,10 @@ class Group(NamedTuple):
         """Up to which some seed has been evaluated."""
         return max(run.steps for run in self.runs)
 
+    def evaluated_by(self, step: float) -> Group:
+        """The group of those runs that have an evaluation up to that step."""
+        return self._replace(runs=[run for run in self.runs if run.evaluated_by(step)])
+
     def final_scores(self, until: float | None = None) -> np.ndarray:
         """[seeds]: of each run, at `until` or where the group ends."""
         return np.array([final_score(run.series("eval_return", until or self.steps)[1]) for run in self.runs])
@@ -210,7 +214,7 @@ def without_left_out(group: Group) -> Group:
     """The runs that the group's numbers are made of: since all end with the shortest, it must not be too short."""
     runs = [run for run in group.runs if run.steps and run.steps >= LEAST_LENGTH * group.longest]
     end = min((run.steps for run in runs), default=0)
-    return group._replace(runs=[run for run in runs if run.evaluated_by(end)])
+    return group._replace(runs=runs).evaluated_by(end)
 
 
 class Missing(NamedTuple):
