@@ -16,6 +16,7 @@ from virel_tf.errors import ConfigError
 from virel_tf.experiments.command import LIVES, Experiment
 from virel_tf.experiments.folder import finished, in_use, latest
 from virel_tf.experiments.grid import make_cells
+from virel_tf.experiments.pool import launch
 from virel_tf.experiments.table import Line, Table, summary
 from virel_tf.train.triggers import StopRequest
 
@@ -124,7 +125,7 @@ def export(folder: Path, step: int) -> None:
 class ScriptedPool:
     """Ends each cell at once, with the next exit code of its script; 0 leaves a finished run behind."""
 
-    def __init__(self, codes: dict[str, list[int]]) -> None:
+    def __init__(self, codes: dict[str, list[int | str]]) -> None:
         self.codes, self.running, self.started = codes, [], []
 
     def slots(self) -> int:
@@ -149,14 +150,23 @@ class ScriptedPool:
         pass
 
 
+class LocalStart(ScriptedPool):
+    """Makes the cell's folder and file as a start on this machine does."""
+
+    def start(self, cell) -> None:
+        launch(["true"], cell.folder).wait()
+        super().start(cell)
+
+
 @pytest.fixture
 def outcome(tmp_path, monkeypatch):
     """Runs a grid of two cells whose processes end with the codes given."""
     monkeypatch.setattr("virel_tf.experiments.command.LOOK_EVERY", 0)
 
-    def run(first: list[int], second: list[int]) -> tuple[ScriptedPool, dict[str, tuple[str, str]], int]:
+    def run(first: list[int | str], second: list[int | str], kind: type[ScriptedPool] = ScriptedPool,
+            ) -> tuple[ScriptedPool, dict[str, tuple[str, str]], int]:
         cells = cells_of(tmp_path, {"total_steps": 100}, envs="Hopper-v4", variants="virel,beta", seeds="1")
-        pool = ScriptedPool({cells[0].name: first, cells[1].name: second})
+        pool = kind({cells[0].name: first, cells[1].name: second})
         experiment = Experiment(cells, pool, Table(io.StringIO()), tmp_path)
         experiment.run(StopRequest())
         code = experiment.conclude()
@@ -170,6 +180,21 @@ def test_a_failed_cell_is_recorded_and_the_rest_goes_on(outcome, tmp_path):
     pool, record, code = outcome([1], [0])
     log = tmp_path / "Hopper-v4/virel/seed1/output.log"
     assert record == {"virel": ("failed", f"something is wrong (exit code 1; see {log})"), "beta": ("done", "")}
+    assert code == 1
+
+
+def test_a_cell_that_cannot_be_started_is_recorded_and_the_rest_goes_on(outcome, tmp_path):
+    (tmp_path / "Hopper-v4").mkdir()
+    (tmp_path / "Hopper-v4/virel").write_text("a file where a folder should be")
+    pool, record, code = outcome([], [0], LocalStart)
+    assert record["virel"][0] == "failed" and "cannot be started: [Errno 20] Not a directory" in record["virel"][1]
+    assert record["beta"] == ("done", "")
+    assert code == 1
+
+
+def test_a_task_that_cannot_be_started_on_a_cluster_is_recorded_and_the_rest_goes_on(outcome):
+    _, record, code = outcome(["No space left"], [0])
+    assert record == {"virel": ("failed", "cannot be started: No space left"), "beta": ("done", "")}
     assert code == 1
 
 

@@ -7,6 +7,7 @@ and a single run that was made before counts as a cell.
 from __future__ import annotations
 
 import json
+import subprocess
 import time
 from pathlib import Path
 from typing import Any, Protocol
@@ -33,7 +34,7 @@ class Pool(Protocol):
 
     def slots(self) -> int: ...
     def start(self, cell: Cell) -> None: ...
-    def ended(self) -> list[tuple[Cell, int]]: ...
+    def ended(self) -> list[tuple[Cell, int | str]]: ...
     def stop(self) -> None: ...
 
 
@@ -113,14 +114,21 @@ class Experiment:
             elif finished(cell.folder, cell.config.total_steps):
                 self.change(cell, "done")
             elif free > 0:
-                self.pool.start(cell)
+                try:
+                    self.pool.start(cell)
+                except (OSError, subprocess.SubprocessError) as error:
+                    self.change(cell, "failed", f"cannot be started: {error}")
+                    continue
                 self.change(cell, "running")
                 free -= 1
             elif self.state[cell.name] == "elsewhere":
                 self.change(cell, "waiting")
 
-    def settle(self, cell: Cell, code: int) -> None:
-        """What a process leaves behind: a finished run, one to go on with, or a failure."""
+    def settle(self, cell: Cell, code: int | str) -> None:
+        """What a process leaves behind: a finished run, one to go on with, or a failure; words say why it never was."""
+        if isinstance(code, str):
+            self.change(cell, "failed", f"cannot be started: {code}")
+            return
         killed = code < 0 or code > 128
         if finished(cell.folder, cell.config.total_steps):
             self.change(cell, "done")

@@ -8,7 +8,7 @@ import socket
 import sys
 from pathlib import Path
 
-from virel_tf.errors import ConfigError, RunError
+from virel_tf.errors import ConfigError
 from virel_tf.experiments.grid import Cell
 from virel_tf.experiments.pool import launch
 
@@ -48,19 +48,22 @@ class RayPool:
         task = self._train.options(name=cell.name).remote(cell.command[1:], str(cell.folder), os.getcwd())
         self._tasks[cell.name] = cell, task
 
-    def ended(self) -> list[tuple[Cell, int]]:
-        """Cells whose task has ended since the last call, and its exit code (SIGKILL's where it was lost)."""
+    def ended(self) -> list[tuple[Cell, int | str]]:
+        """Cells whose task has ended since the last call, and its exit code.
+
+        That is SIGKILL's where the task was lost, and words where no process could be started.
+        """
         by_task = {task: cell for cell, task in self._tasks.values()}
         over, _ = self._ray.wait(list(by_task), num_returns=len(by_task), timeout=0) if by_task else ([], [])
         return [(by_task[task], self._exit_code(by_task[task], task)) for task in over]
 
-    def _exit_code(self, cell: Cell, task: object) -> int:
+    def _exit_code(self, cell: Cell, task: object) -> int | str:
         del self._tasks[cell.name]
         errors = self._ray.exceptions
         try:
             return self._ray.get(task)
         except errors.RayTaskError as error:  # the task itself could not do its work, on this machine or any other
-            raise RunError(f"{cell.name}: cannot be started on the cluster: {str(error.cause)}") from None
+            return str(error.cause)
         except errors.RayError:
             return -signal.SIGKILL
 
