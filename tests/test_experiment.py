@@ -258,6 +258,13 @@ def test_the_summary_adds_up():
     assert summary(LINES) == "4 cells: 1 done, 2 running, 1 waiting; 170 of 400 steps (42%); 8 steps/s in all, ETA 29s"
 
 
+def test_elsewhere_a_line_is_due_each_half_minute():
+    times = iter([0.0, 0.0, 29.0, 30.0])  # as it is made, shown, and asked twice
+    shown = Table(io.StringIO(), clock=lambda: next(times))
+    shown.show(LINES)
+    assert [shown.due(), shown.due()] == [False, True]
+
+
 def test_on_a_terminal_the_table_is_redrawn_in_place_and_running_cells_come_first(monkeypatch):
     stream = io.StringIO()
     stream.isatty = lambda: True

@@ -100,7 +100,8 @@ class Experiment:
             for cell, code in self.pool.ended():
                 self.settle(cell, code)
             self.start_what_fits()
-            self.table.show(self.lines())
+            if self.table.due():  # a look at the cells reads their files and touches their locks
+                self.table.show(self.lines())
             time.sleep(LOOK_EVERY)
 
     def start_what_fits(self) -> None:
@@ -185,7 +186,7 @@ class Experiment:
     def conclude(self) -> int:
         """The last lines a user reads, and the exit code."""
         self.record()
-        self.table.show(self.lines(), now=True)
+        self.table.show(self.lines())
         failed = [cell for cell in self.cells if self.state[cell.name] == "failed"]
         for cell in failed:
             self.table.message(f"virel-tf: {cell.name} failed: {self.reason[cell.name]}")

@@ -49,10 +49,12 @@ class Table:
             self._drawn = 0
             self._due = self._clock()
 
-    def show(self, lines: list[Line], now: bool = False) -> None:
-        """Shows the state of the cells, if the last time was long enough ago or it is wanted now."""
-        if self._clock() < self._due and not now:
-            return
+    def due(self) -> bool:
+        """Whether the last showing was long enough ago."""
+        return self._clock() >= self._due
+
+    def show(self, lines: list[Line]) -> None:
+        """Shows the state of the cells."""
         self._due = self._clock() + (REDRAW_EVERY if self._terminal else PRINT_EVERY)
         if not self._terminal:
             self._write(summary(lines) + "\n")
