@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import io
 import json
+import os
 import signal
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from virel_tf.experiments.command import LIVES, Experiment
 from virel_tf.experiments.folder import finished, in_use, latest
 from virel_tf.experiments.grid import make_cells
 from virel_tf.experiments.pool import launch
+from virel_tf.experiments.record import write_record
 from virel_tf.experiments.table import Line, Table, summary
 from virel_tf.train.triggers import StopRequest
 
@@ -158,6 +160,12 @@ class LocalStart(ScriptedPool):
         super().start(cell)
 
 
+def recorded(out: Path) -> dict[str, tuple[str, str]]:
+    """Name -> state and reason of the cells in experiment.json."""
+    cells = json.loads((out / "experiment.json").read_text())["cells"]
+    return {cell["name"]: (cell["state"], cell["reason"]) for cell in cells}
+
+
 @pytest.fixture
 def outcome(tmp_path, monkeypatch):
     """Runs a grid of two cells whose processes end with the codes given."""
@@ -169,9 +177,9 @@ def outcome(tmp_path, monkeypatch):
         pool = kind({cells[0].name: first, cells[1].name: second})
         experiment = Experiment(cells, pool, Table(io.StringIO()), tmp_path)
         experiment.run(StopRequest())
+        experiment.put_down()
         code = experiment.conclude()
-        record = json.loads((tmp_path / "experiment.json").read_text())
-        return pool, {cell["variant"]: (cell["state"], cell["reason"]) for cell in record["cells"]}, code
+        return pool, {name.split("/")[1]: state for name, state in recorded(tmp_path).items()}, code
 
     return run
 
@@ -237,6 +245,24 @@ def test_a_cell_that_someone_else_trains_is_left_to_them(outcome, tmp_path, monk
     assert pool.started == ["Hopper-v4/beta/seed1"]
     assert record["virel"][0] == "done"
     assert code == 0
+
+
+def test_a_second_experiment_in_the_same_folder_keeps_the_record_of_the_first(tmp_path):
+    for variant, state in (("virel", "failed"), ("beta", "done"), ("virel", "done")):
+        cell, = cells_of(tmp_path, envs="Hopper-v4", variants=variant, seeds="1")
+        write_record(tmp_path, [cell], {cell.name: state}, {})
+    assert recorded(tmp_path) == {"Hopper-v4/virel/seed1": ("done", ""), "Hopper-v4/beta/seed1": ("done", "")}
+
+
+def test_cells_that_run_when_the_experiment_is_stopped_are_recorded_as_waiting(tmp_path, monkeypatch):
+    class Interrupted(ScriptedPool):
+        def start(self, cell) -> None:
+            super().start(cell)
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr("virel_tf.experiments.command.make_pool", lambda options: Interrupted({}))
+    assert main(["experiment", f"--out={tmp_path}", "--envs=Hopper-v4", "--variants=virel", "--seeds=1"]) == 143
+    assert recorded(tmp_path) == {"Hopper-v4/virel/seed1": ("waiting", "")}
 
 
 def test_a_report_that_fails_does_not_cost_the_exit_code(tmp_path, monkeypatch, capsys):

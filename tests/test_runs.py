@@ -12,9 +12,12 @@ import pytest
 from written_runs import change_settings, write_grid, write_run
 
 from virel_tf.cli import parse_config
+from virel_tf.commands import ExperimentOptions
 from virel_tf.config import Config
 from virel_tf.errors import ConfigError, RunError
 from virel_tf.experiments.command_line import command_of
+from virel_tf.experiments.grid import make_cells
+from virel_tf.experiments.record import write_record
 from virel_tf.experiments.runs import Missing, read_experiment, read_runs
 
 HOPPER = ("--env=Hopper-v4", "--variant=virel")
@@ -148,23 +151,50 @@ def test_a_run_without_an_evaluation_up_to_the_group_s_end_is_left_out_and_named
     assert Missing("Hopper-v4", "virel", [2], "left out: no evaluation up to step 4,000") in experiment.missing
 
 
-def test_what_an_experiment_recorded_of_a_missing_cell_is_told(tmp_path):
-    def cell(name: str, seed: int, state: str, reason: str = "") -> dict:
-        return dict(name=name, env="Hopper-v4", variant="virel", seed=seed, state=state, reason=reason)
+def write_plan(out: Path, states: dict[int, tuple[str, str]], **options) -> None:
+    """The record of a grid in Hopper, with the state and the reason of those seeds, and the others done."""
+    cells = make_cells(ExperimentOptions(envs="Hopper-v4", out=str(out), seeds=str(max(states)), **options),
+                       {"total_steps": 2000})
+    told = {cell.name: states.get(cell.config.seed, ("done", "")) for cell in cells}
+    write_record(out, cells, {name: state for name, (state, _) in told.items()},
+                 {name: reason for name, (_, reason) in told.items()})
 
+
+def test_what_an_experiment_recorded_of_a_missing_cell_is_told(tmp_path):
     write_run(tmp_path / "Hopper-v4/virel/seed1", [1.0, 2.0], *HOPPER)
     write_run(tmp_path / "Hopper-v4/virel/seed2", [1.0], *HOPPER, "--seed=2")
-    (tmp_path / "experiment.json").write_text(json.dumps({"cells": [
-        cell("Hopper-v4/virel/seed1", 1, "done"), cell("Hopper-v4/virel/seed2", 2, "failed", "disk full"),
-        cell("Hopper-v4/virel/seed3", 3, "waiting"), cell("Hopper-v4/virel/tau=0.1,hidden=9/seed1", 1, "running")]}))
+    write_plan(tmp_path, {2: ("failed", "disk full"), 3: ("waiting", "")}, variants="virel")
+    write_plan(tmp_path, {1: ("running", "")}, variants="virel", sweep="hidden=9;tau=0.1")
     swept = "virel, tau=0.1, hidden=9"
-    assert read_experiment([tmp_path]).missing == [
-        Missing("Hopper-v4", "virel", [2], "1,000 of 2,000 steps (failed: disk full)"),
-        Missing("Hopper-v4", "virel", [3], "absent (waiting)"), Missing("Hopper-v4", swept, [1], "absent (running)"),
-        Missing("Hopper-v4", swept, [2, 3], "absent")]
-    for damage in ("[", "[]", '{"cells": [1]}', '{"cells": [{"name": "x"}]}'):
+    missing = [Missing("Hopper-v4", "virel", [2], "1,000 of 2,000 steps (failed: disk full)"),
+               Missing("Hopper-v4", "virel", [3], "absent (waiting)"),
+               Missing("Hopper-v4", swept, [1], "absent (running)"), Missing("Hopper-v4", swept, [2, 3], "absent")]
+    assert read_experiment([tmp_path]).missing == missing
+    assert read_experiment([tmp_path / "Hopper-v4"]).missing == missing  # recorded in the folder above
+    assert read_experiment([tmp_path / "Hopper-v4/virel/seed2"]).missing == [
+        Missing("Hopper-v4", "virel", [2], "1,000 steps (failed: disk full)")]
+    for damage in ("[", "[]", '{"cells": [1]}', '{"cells": [{"name": "x"}]}',
+                   '{"cells": [{"settings": {"seed": []}}]}'):
         (tmp_path / "experiment.json").write_text(damage)
         assert len(read_experiment([tmp_path]).missing) == 1
+
+
+def test_a_recorded_cell_that_was_finished_by_hand_is_not_missing(tmp_path):
+    write_plan(tmp_path, {1: ("failed", "disk full"), 2: ("waiting", "")}, variants="virel")
+    for seed in (1, 2):
+        write_run(tmp_path / f"Hopper-v4/virel/seed{seed}", [1.0, 2.0], *HOPPER, f"--seed={seed}")
+    assert read_experiment([tmp_path]).missing == []
+
+
+@pytest.mark.parametrize("sweep, label", [("tau=1e-2;hidden=64", "beta, tau=0.01, hidden=64"),
+                                          ("layer_norm=1", "beta, layer_norm=True"), ("tau=5e-3", "beta")])
+def test_a_swept_cell_is_labelled_like_its_run(tmp_path, sweep, label):
+    """Beside a plain run; the last sweeps over the value that the plain run has anyway."""
+    write_run(tmp_path / "plain", [1.0, 2.0], "--env=Hopper-v4")
+    write_plan(tmp_path, {1: ("running", ""), 2: ("waiting", "")}, variants="beta", sweep=sweep)
+    experiment = read_experiment([tmp_path])
+    assert Missing("Hopper-v4", label, [2], "absent (waiting)") in experiment.missing
+    assert {cell.label for cell in experiment.missing} <= {"beta", label}
 
 
 def test_curves_meet_on_common_steps_and_end_with_the_shortest_run(tmp_path):

@@ -6,22 +6,20 @@ and a single run that was made before counts as a cell.
 
 from __future__ import annotations
 
-import json
 import subprocess
 import time
 from pathlib import Path
 from typing import Any, Protocol
 
-from virel_tf import __version__
 from virel_tf.algorithms.relevance import notes_on_unused
 from virel_tf.commands import ExperimentOptions
 from virel_tf.errors import ConfigError, RunError
 from virel_tf.experiments.folder import finished, in_use, latest, newest_checkpoint
 from virel_tf.experiments.grid import Cell, make_cells
 from virel_tf.experiments.pool import OUTPUT, LocalPool, last_line
-from virel_tf.experiments.record import RECORD
+from virel_tf.experiments.record import write_record
 from virel_tf.experiments.table import Line, Table
-from virel_tf.files import atomic_write, ensure_writable
+from virel_tf.files import ensure_writable
 from virel_tf.machine import cores
 from virel_tf.train.triggers import StopRequest
 
@@ -52,6 +50,7 @@ def run_experiment(options: ExperimentOptions, training: dict[str, Any]) -> int:
             experiment.run(stop)
         finally:
             pool.stop()
+            experiment.put_down()
     if stop.signal:
         table.message("stopped, and the running cells saved; the same command goes on from there")
         return stop.exit_code
@@ -176,16 +175,19 @@ class Experiment:
                               row.steps_per_s if moving else 0.0))
         return lines
 
+    def put_down(self) -> None:
+        """After the processes were asked to end: what was running waits for the next time."""
+        for cell in self.cells:
+            if self.state[cell.name] == "running":
+                self.state[cell.name] = "done" if finished(cell.folder, cell.config.total_steps) else "waiting"
+        self.record()
+
     def record(self) -> None:
-        """experiment.json: the cells, for the report to name those that are missing."""
-        cells = [dict(name=cell.name, env=cell.config.env, variant=cell.config.variant, seed=cell.config.seed,
-                      total_steps=cell.config.total_steps, state=self.state[cell.name],
-                      reason=self.reason.get(cell.name, "")) for cell in self.cells]
-        atomic_write(self.out / RECORD, (json.dumps(dict(virel_tf=__version__, cells=cells), indent=2) + "\n").encode())
+        """How the cells stand, for the report to name those that are missing."""
+        write_record(self.out, self.cells, self.state, self.reason)
 
     def conclude(self) -> int:
         """The last lines a user reads, and the exit code."""
-        self.record()
         self.table.show(self.lines())
         failed = [cell for cell in self.cells if self.state[cell.name] == "failed"]
         for cell in failed:

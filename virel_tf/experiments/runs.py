@@ -13,22 +13,23 @@ import numpy as np
 from virel_tf.algorithms.registry import RECIPES
 from virel_tf.config import Config
 from virel_tf.errors import ConfigError
-from virel_tf.experiments.command_line import own_settings
-from virel_tf.experiments.record import Cell, unfinished_cells
+from virel_tf.experiments.command_line import IDENTITY, own_settings
+from virel_tf.experiments.record import planned_cells
 from virel_tf.experiments.statistics import final_score
 from virel_tf.train.logging import Row, read_rows
 
 FIELDS = {field.name: field for field in dataclasses.fields(Config)}
-IDENTITY = ("env", "variant", "seed")
 LEAST_LENGTH = 0.5  # of the longest run of a group: what has less steps is left out of its numbers
 
 
 class Run(NamedTuple):
-    """One run: the settings it was made with, and a row for each of its evaluations."""
+    """One run: the settings it was made with, and a row for each of its evaluations; or one that was just planned."""
 
     folder: Path
     settings: dict[str, Any]
     rows: list[Row]
+    state: str = ""  # what an experiment recorded of it, where it is not done
+    there: bool = True
 
     @property
     def env(self) -> str:
@@ -113,7 +114,7 @@ def read_runs(folders: list[Path]) -> list[Run]:
             found.setdefault(path.parent.resolve(), read_run(path.parent))
     cells: dict[tuple[str, int], Run] = {}
     for run in found.values():
-        first = cells.setdefault((fingerprint(run), run.seed), run)
+        first = cells.setdefault(identity(run), run)
         if first is not run:
             raise ConfigError(f"'{first.folder}' and '{run.folder}' are the same run, {run.env} {run.variant} seed "
                               f"{run.seed} with the same settings; leave one of them out")
@@ -138,6 +139,11 @@ def fingerprint(run: Run) -> str:
     """What runs of one group share: all settings but the seed and those that change no number."""
     return json.dumps({name: value for name, value in run.settings.items()
                        if name in ("env", "variant") or changes_numbers(name)}, sort_keys=True)
+
+
+def identity(run: Run) -> tuple[str, int]:
+    """What no two runs share."""
+    return fingerprint(run), run.seed
 
 
 def group_runs(runs: list[Run]) -> list[Group]:
@@ -203,11 +209,24 @@ class Experiment(NamedTuple):
 
 def read_experiment(folders: list[Path]) -> Experiment:
     """All runs in or below the folders; ConfigError where none has been evaluated."""
-    groups = group_runs(read_runs(folders))
+    groups = group_runs(with_planned(read_runs(folders), folders))
     compared = [group for group in map(without_left_out, groups) if group.runs]
     if not compared:
         raise ConfigError(f"'{folders[0]}': no run in it has been evaluated yet")
-    return Experiment(compared, missing_cells(groups, unfinished_cells(folders, groups)))
+    return Experiment(compared, missing_cells(groups))
+
+
+def with_planned(runs: list[Run], folders: list[Path]) -> list[Run]:
+    """The runs with what experiments recorded of them, and the runs that they planned and that are not there."""
+    found = {identity(run): run for run in runs}
+    names = {run.folder.resolve(): identity(run) for run in runs}
+    for cell in planned_cells(folders):
+        planned = Run(cell.folder, cell.settings, [], cell.state, there=False)
+        name = names.get(cell.folder, identity(planned))
+        run = found.get(name, planned)
+        if not cell.done_since(run.steps):
+            found[name] = run._replace(state=cell.state)
+    return list(found.values())
 
 
 def without_left_out(group: Group) -> Group:
@@ -226,26 +245,30 @@ class Missing(NamedTuple):
     what: str
 
 
-def missing_cells(groups: list[Group], unfinished: dict[Cell, str]) -> list[Missing]:
+def missing_cells(groups: list[Group]) -> list[Missing]:
     """Every environment, label and seed that occurs, against every other; a run is whole when none there is longer.
 
     What a record says of a cell that is not there, or not whole, is told with it.
     """
     cells = {(group.env, group.label, run.seed): (run, group) for group in groups for run in group.runs}
-    envs, labels, seeds = (dict.fromkeys(names) for names in zip(*cells, *unfinished, strict=True))
-    longest = {env: max((group.longest for group in groups if group.env == env), default=0) for env in envs}
+    envs, labels, seeds = (dict.fromkeys(names) for names in zip(*cells, strict=True))
+    longest = {env: max(group.longest for group in groups if group.env == env) for env in envs}
     found: dict[tuple[str, str, str], list[int]] = {}
-    for cell in itertools.product(envs, labels, sorted(seeds)):
-        env, label, seed = cell
-        what, state = shortcoming(*cells[cell], longest[env]) if cell in cells else "absent", unfinished.get(cell, "")
-        if what or state:
-            found.setdefault((env, label, f"{what or 'whole'} ({state})" if state else what), []).append(seed)
+    for env, label, seed in itertools.product(envs, labels, sorted(seeds)):
+        run, group = cells.get((env, label, seed), (None, None))
+        what = shortcoming(run, group, longest[env]) if run else "absent"
+        if run and run.state:
+            what = f"{what or f'{run.steps:,} steps'} ({run.state})"
+        if what:
+            found.setdefault((env, label, what), []).append(seed)
     return [Missing(env, label, seeds, what) for (env, label, what), seeds in found.items()]
 
 
 def shortcoming(run: Run, group: Group, longest: int) -> str:
     """What a run lacks, where the longest of its environment has so many steps; empty where it is whole."""
     compared = without_left_out(group)
+    if not run.there:
+        return "absent"
     if not run.steps:
         return "no evaluation yet"
     if run in compared.runs:
