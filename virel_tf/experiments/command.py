@@ -6,6 +6,7 @@ and a single run that was made before counts as a cell.
 
 from __future__ import annotations
 
+import dataclasses
 import subprocess
 import time
 from pathlib import Path
@@ -38,14 +39,16 @@ class Pool(Protocol):
 
 def run_experiment(options: ExperimentOptions, training: dict[str, Any]) -> int:
     """Runs the grid; returns 0 where all cells came to their end, 1 where one failed, 128 + n after signal n."""
+    if options.ray_address:  # a task on another machine is started in another folder
+        options = dataclasses.replace(options, out=str(Path(options.out).absolute()))
     cells = make_cells(options, training)
     ensure_writable(Path(options.out))
     table = Table()
-    for note in dict.fromkeys(note for cell in cells for note in notes_on_unused(cell.config, training)):
+    for note in notes_on(options, cells, training):
         table.message(f"virel-tf: {note}")
+    pool = make_pool(options, table)  # Ray takes SIGTERM for itself as it starts, so the wish to stop is heard after it
+    experiment = Experiment(cells, pool, table, Path(options.out))
     with StopRequest() as stop:
-        pool = make_pool(options)
-        experiment = Experiment(cells, pool, table, Path(options.out))
         try:
             experiment.run(stop)
         finally:
@@ -57,6 +60,14 @@ def run_experiment(options: ExperimentOptions, training: dict[str, Any]) -> int:
     code = experiment.conclude()
     tell_report(Path(options.out), table)
     return code
+
+
+def notes_on(options: ExperimentOptions, cells: list[Cell], training: dict[str, Any]) -> list[str]:
+    """A line for each flag that is given and has no effect."""
+    notes = [note for cell in cells for note in notes_on_unused(cell.config, training)]
+    if options.gpus_per_run and not options.ray_address:
+        notes.append("--gpus_per_run has no effect on this machine's runs: it belongs to --ray_address")
+    return list(dict.fromkeys(notes))
 
 
 def tell_report(out: Path, table: Table) -> None:
@@ -73,11 +84,12 @@ def tell_report(out: Path, table: Table) -> None:
     table.message(f"wrote {page}")
 
 
-def make_pool(options: ExperimentOptions) -> Pool:
+def make_pool(options: ExperimentOptions, table: Table) -> Pool:
     """This machine, or a Ray cluster where one is named."""
     if options.ray_address:
         from virel_tf.experiments.ray_pool import RayPool
-        return RayPool(options.ray_address, options.cpus_per_run, options.gpus_per_run, options.jobs)
+        return RayPool(options.ray_address, options.cpus_per_run, options.gpus_per_run, options.jobs,
+                       table.message)
     return LocalPool(options.jobs or max(1, cores(0) // options.cpus_per_run))
 
 
