@@ -9,7 +9,7 @@ import numpy as np
 
 from virel_tf.algorithms.registry import RECIPES
 from virel_tf.experiments import statistics
-from virel_tf.experiments.anchors import Anchor, comparable_anchors, scale_of
+from virel_tf.experiments.anchors import Anchor, Scale, comparable_anchors, scale_of
 from virel_tf.experiments.command_line import command_of
 from virel_tf.experiments.runs import Experiment, Group
 from virel_tf.experiments.statistics import Estimate, mean_interval
@@ -70,18 +70,21 @@ def follows_epsilon(group: Group) -> bool:
 # ---------------------------------------------------------------- tables
 
 
+def scale_in(experiment: Experiment, env: str, anchors: list[Anchor]) -> Scale | None:
+    """The one scale of an environment's tables: that of its longest group."""
+    return scale_of(anchors, env, experiment.steps_in(env))
+
+
 def scores_table(experiment: Experiment, env: str, anchors: list[Anchor]) -> Table:
     """Final returns in an environment, and under them what was published for about as many steps."""
-    groups = experiment.of(env)
+    scale = scale_in(experiment, env, anchors)
     rows = []
-    for group in groups:
+    for group in experiment.of(env):
         finals = group.final_scores()
         mean, low, high = map(float, mean_interval(finals))
-        scale = scale_of(anchors, env, group.steps)
         score = float(statistics.normalise(mean, scale.zero, scale.one)) if scale else None
         rows.append([group.label, mean, low, high, len(finals), group.steps, score, "here"])
-    steps = max(group.steps for group in groups)
-    for anchor in comparable_anchors(anchors, env, steps):
+    for anchor in comparable_anchors(anchors, env, experiment.steps_in(env)):
         rows.append([anchor.algorithm, *anchor.interval, anchor.seeds, anchor.steps, None,
                      f"{anchor.source}, {anchor.version}"])
     return Table(f"scores-{env.replace('/', '_')}", f"Final return in {env}",
@@ -94,7 +97,7 @@ def speed_table(experiment: Experiment, anchors: list[Anchor]) -> Table:
     for group in experiment.groups:
         series = [run.series("eval_return", group.steps) for run in group.runs]
         area = mean_interval(np.array([statistics.area_under_curve(*pair) for pair in series]))
-        scale = scale_of(anchors, group.env, group.steps)
+        scale = scale_in(experiment, group.env, anchors)
         row = [group.env, group.label, *map(float, area), len(series)]
         if scale:
             threshold = scale.zero + HALF_WAY * (scale.one - scale.zero)

@@ -10,7 +10,7 @@ from pathlib import Path
 from virel_tf.commands import ReportOptions
 from virel_tf.experiments import analysis, page
 from virel_tf.experiments.analysis import Aggregate, Table
-from virel_tf.experiments.anchors import Anchor, read_anchors, scale_of
+from virel_tf.experiments.anchors import Anchor, read_anchors
 from virel_tf.experiments.figures import (
     Picture,
     aggregate_pictures,
@@ -80,7 +80,7 @@ class Report:
                              "evaluations and more, each point is the mean of the last ten, so that a line ends at "
                              "its final return.")
         scores = self.table(analysis.scores_table(self.experiment, env, self.anchors))
-        scale = scale_of(self.anchors, env, max(group.steps for group in self.experiment.of(env)))
+        scale = analysis.scale_in(self.experiment, env, self.anchors)
         note = ("There is no score, for want of a published return of SAC." if scale is None else
                 f"Score: 0 is the return of random actions, {scale.zero:,.1f}; 1 that of published SAC after "
                 f"{scale.steps:,} steps, {scale.one:,.0f}.")

@@ -206,6 +206,10 @@ class Experiment(NamedTuple):
         """The groups of one environment."""
         return [group for group in self.groups if group.env == env]
 
+    def steps_in(self, env: str) -> int:
+        """Of the longest group of one environment."""
+        return max(group.steps for group in self.of(env))
+
 
 def read_experiment(folders: list[Path]) -> Experiment:
     """All runs in or below the folders; ConfigError where none has been evaluated."""
