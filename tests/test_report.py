@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
+import shutil
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
@@ -207,11 +208,19 @@ def test_one_run_is_enough_for_a_report(tmp_path):
 
 
 def test_a_second_report_takes_the_place_of_the_first(tmp_path):
-    for returns in ([1.0], [7.0]):
-        write_run(tmp_path, returns, "--env=Hopper-v4")
-        assert cli.main(["report", str(tmp_path)]) == 0
+    write_run(tmp_path / "a", [1.0], "--env=Hopper-v4")
+    write_run(tmp_path / "b", [1.0], "--env=Walker2d-v4", "--seed=2")
+    assert cli.main(["report", str(tmp_path)]) == 0
+    assert len(table(tmp_path / "report", "missing")) == 2
+    shutil.rmtree(tmp_path / "b")
+    write_run(tmp_path / "a", [7.0], "--env=Hopper-v4")
+    (tmp_path / "report/tables/note.txt").touch()
+    assert cli.main(["report", str(tmp_path)]) == 0
     assert float(table(tmp_path / "report", "scores-Hopper-v4")[0]["mean"]) == 7.0
-    assert not list((tmp_path / "report").rglob(".tmp-*"))
+    assert {str(path.relative_to(tmp_path / "report")) for path in (tmp_path / "report").rglob("*.*")} == {
+        "report.html", "figures/curves-Hopper-v4.png", "tables/note.txt",
+        *(f"tables/{name}.csv" for name in ("eval_return-Hopper-v4", "missing", "runs", "scores-Hopper-v4", "speed"))}
+    assert (tmp_path / "report/tables/missing.csv").read_text() == "environment,variant,seeds,what\n"
 
 
 @pytest.mark.parametrize("figure, start", [("curves", b"\x89PNG"), ("iqm", b"<?xml"), ("profiles", b"%PDF"),

@@ -36,13 +36,20 @@ def write_report(folders: list[Path], out: Path, title: str = TITLE, samples: in
     body = report.body(samples)
     for folder in (out, out / "figures", out / "tables"):
         ensure_writable(folder)
-    for picture in report.pictures:
-        atomic_write(out / "figures" / f"{picture.name}.png", file_of(picture.figure, "png"))
-    for table in report.tables:
-        atomic_write(out / "tables" / f"{table.name}.csv", csv_of(table))
+    write_all(out / "figures", ".png", {picture.name: file_of(picture.figure, "png") for picture in report.pictures})
+    write_all(out / "tables", ".csv", {table.name: csv_of(table) for table in report.tables})
     atomic_write(out / "report.html", page.page(title, body).encode())
     return out / "report.html", [f"{cell.env} {cell.label} seed{'s' if len(cell.seeds) > 1 else ''} "
                                  f"{', '.join(map(str, cell.seeds))}: {cell.what}" for cell in experiment.missing]
+
+
+def write_all(folder: Path, suffix: str, files: dict[str, bytes]) -> None:
+    """Writes the files, and deletes those of an earlier report that this one does not have."""
+    for name, data in files.items():
+        atomic_write(folder / f"{name}{suffix}", data)
+    for path in folder.glob(f"*{suffix}"):
+        if path.name.removesuffix(suffix) not in files:
+            path.unlink()
 
 
 class Report:
@@ -69,8 +76,8 @@ class Report:
             "How many steps each run has, and, unfolded, the command that makes it again and the versions it was made "
             "with. Every table of this page is a CSV file in tables/, every figure a PNG in figures/.", note=True),
                   self.runs(), page.heading("Missing or shorter")]
-        missing = analysis.missing_table(self.experiment)
-        return parts + [self.table(missing) if missing.rows else page.paragraph("Nothing: the grid is full.")]
+        missing = self.table(analysis.missing_table(self.experiment))  # a file in any case
+        return parts + [missing if self.experiment.missing else page.paragraph("Nothing: the grid is full.")]
 
     def environment(self, env: str) -> str:
         """Learning curves beside final returns."""
