@@ -60,6 +60,10 @@ def test_a_cells_command_trains_its_settings(tmp_path):
     (["--sweep=tau=0.1;tau=0.2"], "--sweep: tau is there twice"),
     (["--sweep=tau=0.1,0.2", "--tau=0.3"], "--sweep: tau is given as --tau too; it must be one or the other"),
     (["--sweep=tau=0.1,7"], "--tau: 7.0 is not allowed; it must be a number above 0 and at most 1"),
+    (["--sweep=tau=0.001,1e-3"], "--sweep: InvertedPendulum-v4/virel/tau=0.001/seed1 and "
+                                 "InvertedPendulum-v4/virel/tau=1e-3/seed1 would be the same run"),
+    (["--sweep=checkpoint_every=10,20"], "--sweep: InvertedPendulum-v4/virel/checkpoint_every=10/seed1 and "
+                                         "InvertedPendulum-v4/virel/checkpoint_every=20/seed1 would be the same run"),
     (["--env=Hopper-v4"], "--env: there is no such flag (did you mean --envs?)"),
     (["--ray_address=127.0.0.1:9", "--seeds=1"], "--ray_address: no cluster at '127.0.0.1:9'"),
 ])
@@ -77,6 +81,16 @@ def test_a_folder_with_other_settings_is_refused_before_anything_runs(tmp_path):
                                                       "--tau=0.5"]).to_json())
     with pytest.raises(ConfigError, match=r"seed2 holds a run with other settings \(--tau: 0.5 -> 0.005\)"):
         cells_of(tmp_path, envs="Hopper-v4", variants="virel", seeds="2")
+
+
+@pytest.mark.parametrize("made, planned", [("", "tau=0.005"), ("tau=0.005", ""), ("tau=5e-3", "tau=0.005")])
+def test_a_cell_that_is_there_in_another_folder_is_refused(tmp_path, made, planned):
+    cell, = cells_of(tmp_path, envs="Hopper-v4", variants="virel", seeds="1", sweep=made)
+    cell.folder.mkdir(parents=True)
+    (cell.folder / "config.json").write_text(cell.config.to_json())
+    with pytest.raises(ConfigError, match=f"would be the same run as {cell.folder}, which is there already"):
+        cells_of(tmp_path, envs="Hopper-v4", variants="virel", seeds="1", sweep=planned)
+    assert len(cells_of(tmp_path, envs="Hopper-v4", variants="virel", seeds="2", sweep="tau=0.1,0.2")) == 4
 
 
 # ---------------------------------------------------------------- what a folder tells

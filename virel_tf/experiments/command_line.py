@@ -10,8 +10,8 @@ from typing import Any
 from virel_tf.cli import read_flags
 from virel_tf.config import Config, preset_files
 from virel_tf.errors import ConfigError
+from virel_tf.experiments.identity import lacking_identity
 
-IDENTITY = {"env": str, "variant": str, "seed": int}  # which run it is, whatever its other settings
 ALWAYS_SHOWN = ("env", "variant", "seed", "total_steps")
 
 
@@ -32,12 +32,6 @@ def all_settings(told: dict[str, Any]) -> dict[str, Any]:
     if lacking:
         raise ConfigError(f"no {', '.join(lacking)}")
     return preset_settings(told.get("preset", Config.preset), told["env"], told["variant"]) | told
-
-
-def lacking_identity(settings: Any) -> list[str]:
-    """The names of what says which run it is, where the settings do not have it as they should."""
-    return [name for name, kind in IDENTITY.items()
-            if not isinstance(settings, dict) or type(settings.get(name)) is not kind]
 
 
 def own_settings(settings: dict[str, Any]) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import json
 from pathlib import Path
@@ -11,14 +10,19 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from virel_tf.algorithms.registry import RECIPES
-from virel_tf.config import Config
 from virel_tf.errors import ConfigError
-from virel_tf.experiments.command_line import IDENTITY, own_settings
+from virel_tf.experiments.command_line import own_settings
+from virel_tf.experiments.identity import (
+    changes_numbers,
+    fingerprint,
+    identity,
+    lacking_identity,
+    with_default_settings,
+)
 from virel_tf.experiments.record import planned_cells
 from virel_tf.experiments.statistics import final_score
 from virel_tf.train.logging import Row, read_rows
 
-FIELDS = {field.name: field for field in dataclasses.fields(Config)}
 LEAST_LENGTH = 0.5  # of the longest run of a group: what has less steps is left out of its numbers
 
 
@@ -114,7 +118,7 @@ def read_runs(folders: list[Path]) -> list[Run]:
             found.setdefault(path.parent.resolve(), read_run(path.parent))
     cells: dict[tuple[str, int], Run] = {}
     for run in found.values():
-        first = cells.setdefault(identity(run), run)
+        first = cells.setdefault(identity(run.settings), run)
         if first is not run:
             raise ConfigError(f"'{first.folder}' and '{run.folder}' are the same run, {run.env} {run.variant} seed "
                               f"{run.seed} with the same settings; leave one of them out")
@@ -122,35 +126,23 @@ def read_runs(folders: list[Path]) -> list[Run]:
 
 
 def read_run(folder: Path) -> Run:
-    """A run as far as it has come. Settings of other versions stay, and those it lacks have their defaults."""
+    """A run as far as it has come."""
     path = folder / "config.json"
     try:
         saved = json.loads(path.read_text())
     except (OSError, ValueError) as error:
         raise ConfigError(f"'{path}' cannot be read: {error}") from error
-    missing = [name for name in IDENTITY if not isinstance(saved, dict) or name not in saved]
+    missing = lacking_identity(saved)
     if missing:
         raise ConfigError(f"'{path}' does not say the run's {', '.join(missing)}")
-    defaults = {name: field.default for name, field in FIELDS.items()}
-    return Run(folder, defaults | saved, read_rows(folder / "metrics.csv")[1])
-
-
-def fingerprint(run: Run) -> str:
-    """What runs of one group share: all settings but the seed and those that change no number."""
-    return json.dumps({name: value for name, value in run.settings.items()
-                       if name in ("env", "variant") or changes_numbers(name)}, sort_keys=True)
-
-
-def identity(run: Run) -> tuple[str, int]:
-    """What no two runs share."""
-    return fingerprint(run), run.seed
+    return Run(folder, with_default_settings(saved), read_rows(folder / "metrics.csv")[1])
 
 
 def group_runs(runs: list[Run]) -> list[Group]:
     """Runs that differ in the seed alone, by environment, and then in the order in which variants are listed."""
     together: dict[str, list[Run]] = {}
     for run in runs:
-        together.setdefault(fingerprint(run), []).append(run)
+        together.setdefault(fingerprint(run.settings), []).append(run)
     groups = [Group(same[0].env, same[0].variant, same[0].variant, sorted(same, key=lambda run: run.seed))
               for same in together.values()]
     telling = {variant: telling_settings([group for group in groups if group.variant == variant])
@@ -175,11 +167,6 @@ def telling_settings(groups: list[Group]) -> set[str]:
         names = {name for settings in own for name in settings if name == "preset" or changes_numbers(name)}
         telling |= {name for name in names if len({json.dumps(settings.get(name)) for settings in own}) > 1}
     return telling
-
-
-def changes_numbers(name: str) -> bool:
-    """Whether a setting, other than environment, variant and seed, makes a run another one."""
-    return name not in IDENTITY and not (name in FIELDS and FIELDS[name].metadata["may_change"])
 
 
 def label_of(group: Group, telling: set[str]) -> str:
@@ -222,11 +209,11 @@ def read_experiment(folders: list[Path]) -> Experiment:
 
 def with_planned(runs: list[Run], folders: list[Path]) -> list[Run]:
     """The runs with what experiments recorded of them, and the runs that they planned and that are not there."""
-    found = {identity(run): run for run in runs}
-    names = {run.folder.resolve(): identity(run) for run in runs}
+    found = {identity(run.settings): run for run in runs}
+    names = {run.folder.resolve(): identity(run.settings) for run in runs}
     for cell in planned_cells(folders):
         planned = Run(cell.folder, cell.settings, [], cell.state, there=False)
-        name = names.get(cell.folder, identity(planned))
+        name = names.get(cell.folder, identity(cell.settings))
         run = found.get(name, planned)
         if not cell.done_since(run.steps):
             found[name] = run._replace(state=cell.state)
