@@ -12,6 +12,7 @@ from virel_tf.cli import main, parse_config, read_flags
 from virel_tf.commands import TRAINING_FLAGS
 from virel_tf.errors import ConfigError
 from virel_tf.experiments.folder import finished, in_use, latest
+from virel_tf.experiments.grid import read_seeds
 from virel_tf.experiments.table import Line, Table, summary
 
 # ---------------------------------------------------------------- the grid
@@ -23,6 +24,12 @@ def test_the_grid_is_the_product_and_goes_seed_by_seed(tmp_path):
         "Hopper-v4/virel/seed1", "Hopper-v4/sac/seed1", "Reacher-v4/virel/seed1", "Reacher-v4/sac/seed1",
         "Hopper-v4/virel/seed2", "Hopper-v4/sac/seed2", "Reacher-v4/virel/seed2", "Reacher-v4/sac/seed2"]
     assert cells[0].folder == tmp_path / "Hopper-v4/virel/seed1"
+
+
+@pytest.mark.parametrize("text, seeds", [("3", [1, 2, 3]), ("3,8", [3, 8]), ("7,", [7]), ("0,", [0]),
+                                         ("268435456,", [2**28])])
+def test_seeds_are_how_many_or_which(text, seeds):
+    assert read_seeds(text) == seeds
 
 
 def test_each_cell_has_its_own_row_of_the_preset(tmp_path):
@@ -54,6 +61,9 @@ def test_a_cells_command_trains_its_settings(tmp_path):
     (["--variants=sac,sac"], "--variants: sac is there twice"),
     (["--seeds=0"], "--seeds: '0' is not allowed; it must be how many, such as 5, or which, such as 3,5,8"),
     (["--seeds=two"], "--seeds: 'two' is not allowed; "),
+    (["--seeds=,"], "--seeds: ',' is not allowed; "),
+    (["--seeds=1001"], "--seeds: '1001' is not allowed; it must be at most 1000 seeds, each of 0 to 268435456"),
+    (["--seeds=1,268435457"], "--seeds: '1,268435457' is not allowed; it must be at most 1000 seeds"),
     (["--sweep=tao=1"], "--sweep: 'tao' is not allowed; it must be a flag of training and its values, as in "
                         "tau=0.001,0.005 (did you mean tau?)"),
     (["--sweep=tau"], "--sweep: tau has no values; it must be as in tau=A,B"),
@@ -79,7 +89,8 @@ def test_a_folder_with_other_settings_is_refused_before_anything_runs(tmp_path):
     folder.mkdir(parents=True)
     (folder / "config.json").write_text(parse_config(["--env=Hopper-v4", "--variant=virel", "--seed=2",
                                                       "--tau=0.5"]).to_json())
-    with pytest.raises(ConfigError, match=r"seed2 holds a run with other settings \(--tau: 0.5 -> 0.005\)"):
+    with pytest.raises(ConfigError, match=r"^--out: .*seed2 holds a run with other settings \(--tau: 0.5 -> 0.005\); "
+                       "give those again, or another --out$"):
         cells_of(tmp_path, envs="Hopper-v4", variants="virel", seeds="2")
 
 

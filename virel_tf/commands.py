@@ -73,7 +73,7 @@ class ExperimentOptions:
 
     envs: str = option("InvertedPendulum-v4", GRID, "gymnasium ids, separated by commas")
     variants: str = option("virel,beta,sac", GRID, "algorithms, separated by commas")
-    seeds: str = option("5", GRID, "how many seeds, counted from 1; or which, as in 3,5,8")
+    seeds: str = option("5", GRID, "how many seeds, counted from 1; or which, as in 3,5,8 (one alone: 7,)")
     sweep: str = option("", GRID, "flags of training and their values, as in tau=0.001,0.005 (several: separated by "
                         "semicolons)")
     out: str = option("runs", GRID, "folder of the runs: OUT/ENV/VARIANT/seedSEED, as single runs have it")

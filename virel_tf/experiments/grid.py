@@ -20,6 +20,9 @@ from virel_tf.errors import ConfigError
 from virel_tf.experiments.command_line import flag_text
 from virel_tf.experiments.identity import identity, lacking_identity, with_default_settings
 
+MOST_SEEDS = 1000
+HIGHEST_SEED = Config.__dataclass_fields__["seed"].metadata["most"]
+
 
 class Cell(NamedTuple):
     """One run of the grid."""
@@ -70,7 +73,10 @@ def make_cell(out: Path, threads: int, env: str, variant: str, seed: int, swept:
     values = {**training, **read_flags(TRAINING_FLAGS, [f"--{flag}={value}" for flag, value in swept.items()]),
               "env": env, "variant": variant, "seed": seed, "run_dir": str(out / name), "threads": threads}
     config = with_defaults(Config, values)
-    refuse_other_run(config, config.directory)
+    try:
+        refuse_other_run(config, config.directory)
+    except ConfigError as error:
+        raise ConfigError(str(error).replace("--run_dir", "--out")) from None
     return Cell(name, config, tuple(f"--{flag}={flag_text(value)}" for flag, value in values.items()))
 
 
@@ -108,14 +114,18 @@ def split_list(flag: str, text: str) -> list[str]:
 
 
 def read_seeds(text: str) -> list[int]:
-    """5 means 1 to 5; 3,5,8 means just these."""
+    """5 means 1 to 5; 3,5,8 means just these, and 7, just that one."""
+    words = text.split(",")
     try:
-        seeds = [int(word) for word in text.split(",")]
+        numbers = [int(word) for word in (words[:-1] if len(words) > 1 and not words[-1].strip() else words)]
     except ValueError:
-        seeds = []
-    if not seeds or min(seeds) < 0 or seeds == [0]:
+        numbers = []
+    if not numbers or min(numbers) < 0 or text.strip() == "0":
         raise ConfigError(f"--seeds: {text!r} is not allowed; it must be how many, such as 5, or which, such as 3,5,8")
-    return refuse_twice("seeds", seeds) if "," in text else list(range(1, seeds[0] + 1))
+    if max(numbers) > HIGHEST_SEED or (len(numbers) if "," in text else numbers[0]) > MOST_SEEDS:
+        raise ConfigError(f"--seeds: {text!r} is not allowed; it must be at most {MOST_SEEDS} seeds, each of 0 to "
+                          f"{HIGHEST_SEED}")
+    return refuse_twice("seeds", numbers) if "," in text else list(range(1, numbers[0] + 1))
 
 
 def read_sweep(text: str, training: dict[str, Any]) -> Iterator[dict[str, str]]:
