@@ -6,14 +6,16 @@ import fcntl
 import io
 
 import pytest
-from scripted_pool import cells_of, export
+from scripted_pool import ScriptedPool, cells_of, export
 
 from virel_tf.cli import main, parse_config, read_flags
 from virel_tf.commands import TRAINING_FLAGS
 from virel_tf.errors import ConfigError
+from virel_tf.experiments.command import Experiment
 from virel_tf.experiments.folder import finished, in_use, latest
 from virel_tf.experiments.grid import read_seeds
 from virel_tf.experiments.table import Line, Table, summary
+from virel_tf.train.triggers import StopRequest
 
 # ---------------------------------------------------------------- the grid
 
@@ -145,19 +147,36 @@ def test_elsewhere_a_line_is_due_each_half_minute():
     assert [shown.due(), shown.due()] == [False, True]
 
 
-def test_on_a_terminal_the_table_is_redrawn_in_place_and_running_cells_come_first(monkeypatch):
+@pytest.fixture
+def terminal():
     stream = io.StringIO()
     stream.isatty = lambda: True
+    return stream
+
+
+def test_on_a_terminal_the_table_is_redrawn_in_place_and_running_cells_come_first(monkeypatch, terminal):
     monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.setenv("LINES", "7")  # room for three cells
-    shown = Table(stream)
+    shown = Table(terminal)
     shown.show(LINES)
-    heading, *rows, more, last = stream.getvalue().splitlines()
+    heading, *rows, more, last = terminal.getvalue().splitlines()
     assert heading.split() == ["cell", "state", "done", "step", "return", "steps/s", "ETA"]
     assert [row.split() for row in rows] == [["a/seed2", "running", "50%", "50", "3.0", "5", "10s"],
                                              ["b/seed1", "running", "20%", "20", "3", "27s"],
                                              ["b/seed2", "waiting", "0%", "0"]]
     assert more == "... and 1 more"
-    stream.truncate(0), stream.seek(0)
+    terminal.truncate(0), terminal.seek(0)
     shown.message("something happened")
-    assert stream.getvalue() == "\x1b[6F\x1b[Jsomething happened\n"
+    assert terminal.getvalue() == "\x1b[6F\x1b[Jsomething happened\n"
+
+
+def test_on_a_terminal_the_last_table_stays(tmp_path, terminal):
+    cells = cells_of(tmp_path, {"total_steps": 100}, envs="Hopper-v4", variants="virel", seeds="1")
+    export(cells[0].folder, 100)
+    table = Table(terminal)
+    experiment = Experiment(cells, ScriptedPool({}), table, tmp_path)
+    experiment.run(StopRequest())
+    assert experiment.conclude() == 0
+    table.message("wrote report.html")
+    assert "1 cells: 1 done; 100 of 100 steps (100%)\nwrote report.html\n" in terminal.getvalue()
+    assert "\x1b" not in terminal.getvalue()

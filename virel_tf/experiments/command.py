@@ -201,6 +201,7 @@ class Experiment:
     def conclude(self) -> int:
         """The last lines a user reads, and the exit code."""
         self.table.show(self.lines())
+        self.table.keep()
         failed = [cell for cell in self.cells if self.state[cell.name] == "failed"]
         for cell in failed:
             self.table.message(f"virel-tf: {cell.name} failed: {self.reason[cell.name]}")

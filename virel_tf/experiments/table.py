@@ -33,7 +33,7 @@ class Line(NamedTuple):
 
 
 class Table:
-    """Shows lines; messages go above them."""
+    """Shows lines; messages go above them until they are to be kept."""
 
     def __init__(self, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic) -> None:
         self._stream = stream or sys.stderr
@@ -63,6 +63,10 @@ class Table:
         text = [line[:size.columns - 1] for line in table(lines, room=size.lines - 4)]
         self._write(self._clear() + "\n".join(text) + "\n")
         self._drawn = len(text)
+
+    def keep(self) -> None:
+        """Lets what is shown stand; messages and further showings go below it."""
+        self._drawn = 0
 
     def _clear(self) -> str:
         return f"\x1b[{self._drawn}F\x1b[J" if self._drawn else ""
