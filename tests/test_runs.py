@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from written_runs import change_settings, write_grid, write_run
 
-from virel_tf.cli import parse_config
+from virel_tf.cli import main, parse_config
 from virel_tf.commands import ExperimentOptions
 from virel_tf.config import Config
-from virel_tf.errors import ConfigError, RunError
+from virel_tf.errors import ConfigError
 from virel_tf.experiments.command_line import command_of
 from virel_tf.experiments.grid import make_cells
 from virel_tf.experiments.record import write_record
@@ -71,11 +71,31 @@ def test_a_row_that_is_being_written_is_left_for_later(tmp_path):
     assert read_runs([tmp_path])[0].series("eval_return")[1].tolist() == [1.0, 2.0]
 
 
-def test_a_damaged_file_is_told(tmp_path):
+@pytest.mark.parametrize("text, told", [
+    ("step,eval_return\n1000,1,2\n", "line 2 has 3 cells for 2 columns"),
+    ("steps,eval_return\n1000,1\n", "line 2 has no number as its step"),
+    ("step,eval_return\n1000,1\nnone,2\n", "line 3 has no number as its step"),
+    ("step,eval_return\n1000,1\nnan,2\n", "line 3 has no number as its step"),
+])
+def test_damaged_metrics_are_told(tmp_path, capsys, text, told):
     run = write_run(tmp_path, [1.0, 2.0], *HOPPER)
-    (run / "metrics.csv").write_text("step,eval_return\n1000,1,2\n")
-    with pytest.raises(RunError, match="line 2"):
-        read_runs([tmp_path])
+    (run / "metrics.csv").write_text(text)
+    assert main(["report", str(tmp_path)]) == 1
+    assert capsys.readouterr().err == f"virel-tf: {tmp_path}/metrics.csv is damaged: {told}\n"
+
+
+@pytest.mark.parametrize("settings, told", [("[]", "env, variant, seed"), ("7", "env, variant, seed"),
+                                            ('{"env": 1, "variant": "sac", "seed": 1}', "env"),
+                                            ('{"env": "Hopper-v4", "variant": [], "seed": "1"}', "variant, seed")])
+def test_damaged_settings_are_told(tmp_path, capsys, settings, told):
+    run = write_run(tmp_path / "Hopper-v4/virel/seed1", [1.0, 2.0], *HOPPER)
+    (run / "config.json").write_text(settings)
+    assert main(["report", str(tmp_path)]) == 2
+    assert capsys.readouterr().err == (f"virel-tf: '{run}/config.json' does not say the run's {told}, or not as it "
+                                       "should\n")
+    assert main(["experiment", f"--out={tmp_path}", "--envs=Hopper-v4", "--variants=virel", "--seeds=1"]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith(f"virel-tf: --out: {run}") and error.count("\n") == 1
 
 
 def test_settings_of_other_versions_do_no_harm(tmp_path):

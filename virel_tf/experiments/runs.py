@@ -134,7 +134,7 @@ def read_run(folder: Path) -> Run:
         raise ConfigError(f"'{path}' cannot be read: {error}") from error
     missing = lacking_identity(saved)
     if missing:
-        raise ConfigError(f"'{path}' does not say the run's {', '.join(missing)}")
+        raise ConfigError(f"'{path}' does not say the run's {', '.join(missing)}, or not as it should")
     return Run(folder, with_default_settings(saved), read_rows(folder / "metrics.csv")[1])
 
 
