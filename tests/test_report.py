@@ -229,8 +229,13 @@ def test_plot_writes_one_figure(tmp_path, report, capsys, figure, start):
     out = tmp_path / "new" / ("figure" + {b"<?xml": ".svg", b"%PDF": ".pdf"}.get(start, ".PNG"))
     anchors = report.parent.parent / "anchors.csv"
     assert cli.main(["plot", str(report.parent), f"--figure={figure}", f"--out={out}", f"--anchors={anchors}"]) == 0
-    assert capsys.readouterr().out == f"wrote {out}\n"
+    assert capsys.readouterr().out == f"missing: Walker2d-v4 virel seed 3: absent\nwrote {out}\n"
     assert out.read_bytes().startswith(start)
+
+
+def test_plot_of_one_environment_names_what_is_missing_there(tmp_path, report, capsys):
+    assert cli.main(["plot", str(report.parent), "--env=Hopper-v4", f"--out={tmp_path / 'figure.png'}"]) == 0
+    assert capsys.readouterr().out == f"wrote {tmp_path / 'figure.png'}\n"
 
 
 def test_mistakes_are_told_in_one_line(tmp_path, report, capsys):
@@ -254,6 +259,17 @@ def test_mistakes_are_told_in_one_line(tmp_path, report, capsys):
         assert cli.main(arguments) == 2
         message = capsys.readouterr().err
         assert message.count("\n") == 1 and [part for part in parts if part not in message] == [], message
+
+
+def test_a_run_without_epsilon_is_left_out_of_its_figure_alone(tmp_path, capsys):
+    flags = ("--env=Hopper-v4", "--variant=beta")
+    write_run(tmp_path / "b", [1.0, 2.0], *flags, "--seed=2", epsilon=["", ""])
+    plot = ["plot", str(tmp_path), "--figure=epsilon", f"--out={tmp_path / 'figure.png'}"]
+    assert cli.main(plot) == 2 and "no run here has logged epsilon yet" in capsys.readouterr().err
+    write_run(tmp_path / "a", [1.0, 2.0], *flags, epsilon=[4.0, 3.0])
+    assert cli.main(plot) == 0 and cli.main(["report", str(tmp_path)]) == 0
+    assert [numbers(row, "step", "seeds", "mean") for row in table(tmp_path / "report", "epsilon-Hopper-v4")] == [
+        [1000, 1, 4], [2000, 1, 3]]
 
 
 def test_an_unknown_temperature_has_no_epsilon_figure(tmp_path, capsys):

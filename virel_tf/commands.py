@@ -161,15 +161,19 @@ def run_report(options: ReportOptions) -> int:
     folders = [Path(name) for name in options.runs]
     page, missing = write_report(folders, Path(options.out or folders[0] / "report"), options.title,
                                  options.bootstrap_samples, options.anchors)
-    for cell in missing:
-        say(f"missing: {cell}")
-    say(f"wrote {page}")
-    return 0
+    return tell_written(page, missing)
 
 
 def run_plot(options: PlotOptions) -> int:
     from virel_tf.experiments.plot import write_plot
-    say(f"wrote {write_plot(options)}")
+    return tell_written(*write_plot(options))
+
+
+def tell_written(path: Path, missing: list[str]) -> int:
+    """The last lines about compared runs."""
+    for cell in missing:
+        say(f"missing: {cell}")
+    say(f"wrote {path}")
     return 0
 
 

@@ -39,8 +39,7 @@ def write_report(folders: list[Path], out: Path, title: str = TITLE, samples: in
     write_all(out / "figures", ".png", {picture.name: file_of(picture.figure, "png") for picture in report.pictures})
     write_all(out / "tables", ".csv", {table.name: csv_of(table) for table in report.tables})
     atomic_write(out / "report.html", page.page(title, body).encode())
-    return out / "report.html", [f"{cell.env} {cell.label} seed{'s' if len(cell.seeds) > 1 else ''} "
-                                 f"{', '.join(map(str, cell.seeds))}: {cell.what}" for cell in experiment.missing]
+    return out / "report.html", [cell.words for cell in experiment.missing]
 
 
 def write_all(folder: Path, suffix: str, files: dict[str, bytes]) -> None:

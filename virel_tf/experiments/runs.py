@@ -95,10 +95,10 @@ class Group(NamedTuple):
         return np.array([final_score(run.series("eval_return", until or self.steps)[1]) for run in self.runs])
 
     def curves(self, column: str) -> tuple[np.ndarray, np.ndarray]:
-        """Steps and [seeds, steps]: a column of all runs, interpolated where they were not evaluated at one step."""
-        series = [run.series(column) for run in self.runs]
-        if not all(len(steps) for steps, _ in series):
-            return np.zeros(0), np.zeros([len(series), 0])
+        """Steps and [seeds, steps]: a column of the runs that have it, interpolated between their evaluations."""
+        series = [pair for run in self.runs if len((pair := run.series(column))[0])]
+        if not series:
+            return np.zeros(0), np.zeros([0, 0])
         first, last = max(steps[0] for steps, _ in series), min(steps[-1] for steps, _ in series)
         grid = np.unique(np.concatenate([steps for steps, _ in series]))
         grid = grid[(grid >= first) & (grid <= last)]
@@ -234,6 +234,12 @@ class Missing(NamedTuple):
     label: str
     seeds: list[int]
     what: str
+
+    @property
+    def words(self) -> str:
+        """All of it in a line."""
+        seeds = ", ".join(map(str, self.seeds))
+        return f"{self.env} {self.label} seed{'s' if len(self.seeds) > 1 else ''} {seeds}: {self.what}"
 
 
 def missing_cells(groups: list[Group]) -> list[Missing]:
