@@ -115,3 +115,11 @@ def test_variants_keep_their_looks_and_differ_without_colour():
     assert len(set(looks.values())) == 4
     assert len({(str(look.line), look.marker) for look in LOOKS.values()}) == len(LOOKS)
     assert looks_of(["virel, m_step=tdc"]) == {"virel, m_step=tdc": LOOKS["virel"]}
+
+
+def test_looks_do_not_repeat():
+    """The first 25 differ in colour and line alone, whose markers come at the end of a curve."""
+    looks = list(looks_of([f"mine, tau=0.{number:03}" for number in range(100)]).values())
+    assert looks[:len(SPARE)] == list(SPARE)
+    assert len({str(look) for look in looks}) == 100
+    assert len({(look.colour, str(look.line)) for look in looks[:25]}) == 25

@@ -130,3 +130,21 @@ def test_a_report_that_fails_does_not_cost_the_exit_code(tmp_path, monkeypatch, 
     assert main(["experiment", f"--out={tmp_path}", "--envs=Hopper-v4", "--variants=virel", "--seeds=1",
                  "--total_steps=100"]) == 0
     assert "no report was written: IndexError('pop from empty list')" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("row, told", [("", "done"), ("100,1234.5678,9\n", "done: return 1,234.6")])
+def test_a_finished_cell_tells_its_return_if_it_has_one(tmp_path, row, told):
+    stream = io.StringIO()
+    cell, = cells_of(tmp_path, envs="Hopper-v4", variants="virel", seeds="1")
+    cell.folder.mkdir(parents=True)
+    (cell.folder / "metrics.csv").write_text(f"step,eval_return,steps_per_s\n{row}")
+    Experiment([cell], ScriptedPool({}), Table(stream), tmp_path).change(cell, "done")
+    assert stream.getvalue() == f"{cell.name}: {told}\n"
+
+
+def test_a_swept_flag_without_effect_is_named(tmp_path, capsys):
+    for value in (1, 2):
+        export(tmp_path / f"Hopper-v4/virel/climb_steps={value}/seed1", 100)
+    assert main(["experiment", f"--out={tmp_path}", "--envs=Hopper-v4", "--variants=virel", "--seeds=1",
+                 "--total_steps=100", "--sweep=climb_steps=1,2"]) == 0
+    assert capsys.readouterr().err.count("--climb_steps has no effect on this run of virel") == 1

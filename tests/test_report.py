@@ -251,6 +251,7 @@ def test_mistakes_are_told_in_one_line(tmp_path, report, capsys):
             (["report", runs, f"--anchors={tmp_path / 'bad.csv'}"], ["--anchors", "bad.csv", "env, steps, algorithm"]),
             (["report", runs, f"--anchors={tmp_path / 'zero.csv'}"], ["--anchors", "zero.csv", "SAC after 0 steps"]),
             (["plot", runs, "--out=figure.jpg"], ["--out", "'figure.jpg'", ".png, .svg, .pdf"]),
+            (["plot", runs, "--out=figures/.png"], ["--out", "'figures/.png'", "a file's name that ends in .png"]),
             (["plot", runs, "--figure=curve"], ["--figure", "did you mean curves?"]),
             (["plot", runs, "--env=Hoper-v4"], ["--env", "Hopper-v4, Walker2d-v4", "did you mean Hopper-v4?"]),
             (["plot", f"{runs}/Hopper-v4/virel", "--figure=epsilon"], ["--figure=epsilon", "follows epsilon"]),

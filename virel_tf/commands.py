@@ -146,8 +146,9 @@ class PlotOptions:
 
     def __post_init__(self) -> None:
         need_runs(self.runs, "plot")
-        if not self.out.lower().endswith(PICTURES):
-            raise ConfigError(f"--out: {self.out!r} is not allowed; it must end in {', '.join(PICTURES)}")
+        if Path(self.out).suffix.lower() not in PICTURES:  # a name that is nothing but .png has none
+            raise ConfigError(f"--out: {self.out!r} is not allowed; it must be a file's name that ends in "
+                              f"{', '.join(PICTURES)}")
 
 
 def need_runs(runs: tuple[str, ...], command: str) -> None:

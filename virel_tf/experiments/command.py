@@ -44,7 +44,7 @@ def run_experiment(options: ExperimentOptions, training: dict[str, Any]) -> int:
     cells = make_cells(options, training)
     ensure_writable(Path(options.out))
     table = Table()
-    for note in notes_on(options, cells, training):
+    for note in notes_on(options, cells):
         table.message(f"virel-tf: {note}")
     pool = make_pool(options, table)  # Ray takes SIGTERM for itself as it starts, so the wish to stop is heard after it
     experiment = Experiment(cells, pool, table, Path(options.out))
@@ -62,9 +62,9 @@ def run_experiment(options: ExperimentOptions, training: dict[str, Any]) -> int:
     return code
 
 
-def notes_on(options: ExperimentOptions, cells: list[Cell], training: dict[str, Any]) -> list[str]:
-    """A line for each flag that is given and has no effect."""
-    notes = [note for cell in cells for note in notes_on_unused(cell.config, training)]
+def notes_on(options: ExperimentOptions, cells: list[Cell]) -> list[str]:
+    """A line for each flag that is given or swept over and has no effect."""
+    notes = [note for cell in cells for note in notes_on_unused(cell.config, cell.given)]
     if options.gpus_per_run and not options.ray_address:
         notes.append("--gpus_per_run has no effect on this machine's runs: it belongs to --ray_address")
     return list(dict.fromkeys(notes))
@@ -169,7 +169,8 @@ class Experiment:
         self.state[cell.name] = state
         self.reason[cell.name] = reason
         if state == "done":
-            reason = f"return {latest(cell.folder).return_}"
+            last = latest(cell.folder).return_
+            reason = "" if last is None else f"return {last:,.1f}"
         if state != "running":
             self.table.message(f"{cell.name}: {state}" + (f": {reason}" if reason else ""))
         self.record()

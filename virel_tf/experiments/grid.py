@@ -37,6 +37,11 @@ class Cell(NamedTuple):
         return self.config.directory
 
     @property
+    def given(self) -> list[str]:
+        """The names of those flags."""
+        return [flag[2:].partition("=")[0] for flag in self.flags]
+
+    @property
     def command(self) -> list[str]:
         """The process that trains it, or goes on with it."""
         return [sys.executable, "-m", "virel_tf", "train", *self.flags]
