@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 
 import pytest
@@ -89,3 +91,25 @@ def test_gpus_without_a_cluster_have_no_effect(tmp_path, capsys):
     assert main(["experiment", "--envs=Hopper-v4", "--variants=virel", "--seeds=1", "--total_steps=100",
                  f"--out={tmp_path}", "--gpus_per_run=1"]) == 0
     assert "virel-tf: --gpus_per_run has no effect" in capsys.readouterr().err
+
+
+def test_a_stop_is_heard_though_ray_takes_the_signal_as_it_starts(tmp_path, monkeypatch):
+    class Interrupted(FakeRay):
+        def init(self, address: str, **options) -> None:
+            signal.signal(signal.SIGTERM, lambda *_: sys.exit("Ray ends its driver"))
+
+        def remote(self, *arguments, **options) -> object:
+            if arguments:
+                os.kill(os.getpid(), signal.SIGTERM)
+            return super().remote(*arguments, **options)
+
+        def cancel(self, task: object) -> None:
+            self.results.append(task)
+
+    before, ray = signal.getsignal(signal.SIGTERM), Interrupted()
+    try:
+        assert ray_experiment(monkeypatch, ray, "--seeds=1", "--ray_address=auto", f"--out={tmp_path}") == 143
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert len(ray.results) == 1 and ray.shut_down == 1
+    assert recorded(tmp_path) == {"Hopper-v4/virel/seed1": ("waiting", "")}
