@@ -79,7 +79,8 @@ def test_a_cells_command_trains_its_settings(tmp_path):
     (["--env=Hopper-v4"], "--env: there is no such flag (did you mean --envs?)"),
     (["--ray_address=127.0.0.1:9", "--seeds=1"], "--ray_address: no cluster at '127.0.0.1:9'"),
 ])
-def test_bad_grids_are_told_in_one_line(tmp_path, capsys, flags, told):
+def test_bad_grids_are_told_in_one_line(tmp_path, capsys, monkeypatch, flags, told):
+    monkeypatch.setattr("virel_tf.experiments.command.LocalPool", None)  # what is not refused must not train either
     assert main(["experiment", f"--out={tmp_path / 'runs'}", *flags]) == 2
     error = capsys.readouterr().err
     assert error.startswith(f"virel-tf: {told}")

@@ -87,7 +87,8 @@ def test_damaged_metrics_are_told(tmp_path, capsys, text, told):
 @pytest.mark.parametrize("settings, told", [("[]", "env, variant, seed"), ("7", "env, variant, seed"),
                                             ('{"env": 1, "variant": "sac", "seed": 1}', "env"),
                                             ('{"env": "Hopper-v4", "variant": [], "seed": "1"}', "variant, seed")])
-def test_damaged_settings_are_told(tmp_path, capsys, settings, told):
+def test_damaged_settings_are_told(tmp_path, capsys, monkeypatch, settings, told):
+    monkeypatch.setattr("virel_tf.experiments.command.LocalPool", None)  # what is not refused must not train either
     run = write_run(tmp_path / "Hopper-v4/virel/seed1", [1.0, 2.0], *HOPPER)
     (run / "config.json").write_text(settings)
     assert main(["report", str(tmp_path)]) == 2
