@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from written_runs import ANCHORS, write_run
 
-from virel_tf.experiments.analysis import aggregate, median_of_times, widest_grid
+from virel_tf.experiments.analysis import aggregate, median_of_times, scores_table, speed_table, widest_grid
 from virel_tf.experiments.anchors import comparable_anchors, read_anchors, scale_of
+from virel_tf.experiments.headline import headline
 from virel_tf.experiments.runs import read_experiment
 from virel_tf.experiments.styles import DARK_PAGE, LIGHT_PAGE, LOOKS, PALETTE, SPARE, looks_of
 
@@ -22,6 +23,49 @@ def test_aggregates_compare_at_equal_steps(tmp_path):
     assert result.steps == {"Hopper-v4": 1000}
     values = {label: estimate.value for label, estimate in result.iqm.items()}
     assert values == pytest.approx({"virel": 0.1, "beta": 0.5})
+
+
+def test_aggregates_leave_out_what_was_first_evaluated_later(tmp_path):
+    """virel ends at step 1000: beta's third seed has no evaluation by then, and none of sac's has."""
+    (tmp_path / "anchors.csv").write_text(ANCHORS)
+    for seed in (1, 2, 3):
+        flags = ("--env=Hopper-v4", f"--seed={seed}")
+        write_run(tmp_path / f"v{seed}", [10.0], *flags, "--variant=virel")
+        write_run(tmp_path / f"b{seed}", ["nan" if seed == 3 else 50.0, 90.0], *flags, "--variant=beta")
+        write_run(tmp_path / f"s{seed}", [70.0], *flags, "--variant=sac", steps=[2000])
+    result = aggregate(read_experiment([tmp_path]), read_anchors(str(tmp_path / "anchors.csv")), 100)
+    assert result.steps == {"Hopper-v4": 1000}
+    assert result.late == ["Hopper-v4 beta seed 3"]
+    assert {label: scores.ravel().tolist() for label, scores in result.scores.items()} == {
+        "virel": pytest.approx([0.1] * 3), "beta": pytest.approx([0.5] * 2)}
+
+
+@pytest.fixture
+def unequal(tmp_path):
+    """sac and virel have half the steps of beta, which is behind there and ahead at its end; mpo begins late."""
+    (tmp_path / "anchors.csv").write_text(ANCHORS)
+    for seed in (1, 2):
+        flags = ("--env=Hopper-v4", f"--seed={seed}")
+        write_run(tmp_path / f"v{seed}", [40.0 + seed], *flags, "--variant=virel", steps=[60_000])
+        write_run(tmp_path / f"s{seed}", [20.0 + seed / 9], *flags, "--variant=sac", steps=[60_000])
+        write_run(tmp_path / f"b{seed}", [10.0 + seed, 190.0], *flags, "--variant=beta", steps=[60_000, 120_000])
+        write_run(tmp_path / f"m{seed}", [70.0], *flags, "--variant=mpo", steps=[120_000])
+    return read_experiment([tmp_path]), read_anchors(str(tmp_path / "anchors.csv"))
+
+
+def test_the_first_lines_rank_at_equal_steps(unequal):
+    experiment, anchors = unequal
+    assert headline(experiment, None, anchors)[1] == (
+        "Hopper-v4, 60,000 steps (the most that all have): virel 42; sac 20; beta 12 (the first is ahead of the "
+        "second: their 95 % intervals do not meet); mpo had no evaluation by then.")
+
+
+def test_a_table_has_one_scale(unequal):
+    """120,000 steps are nearer to the 900,000 of an SAC of 5000 than to the 10,000 of 100; 60,000 are not."""
+    experiment, anchors = unequal
+    rows = {row[0]: row for row in scores_table(experiment, "Hopper-v4", anchors).rows}
+    assert rows["virel"][6] == pytest.approx(41.5 / 5000)
+    assert {row[6] for row in speed_table(experiment, anchors).rows} == {2500}
 
 
 def test_the_widest_grid_is_the_one_with_most_cells():
@@ -71,3 +115,11 @@ def test_variants_keep_their_looks_and_differ_without_colour():
     assert len(set(looks.values())) == 4
     assert len({(str(look.line), look.marker) for look in LOOKS.values()}) == len(LOOKS)
     assert looks_of(["virel, m_step=tdc"]) == {"virel, m_step=tdc": LOOKS["virel"]}
+
+
+def test_looks_do_not_repeat():
+    """The first 25 differ in colour and line alone, whose markers come at the end of a curve."""
+    looks = list(looks_of([f"mine, tau=0.{number:03}" for number in range(100)]).values())
+    assert looks[:len(SPARE)] == list(SPARE)
+    assert len({str(look) for look in looks}) == 100
+    assert len({(look.colour, str(look.line)) for look in looks[:25]}) == 25

@@ -1,28 +1,21 @@
-"""The grid of an experiment, what its folders tell, and what follows when a cell's process ends."""
+"""The grid of an experiment, what its folders tell, and the table that shows it."""
 
 from __future__ import annotations
 
 import fcntl
 import io
-import json
-import signal
-from pathlib import Path
 
 import pytest
+from scripted_pool import ScriptedPool, cells_of, export
 
 from virel_tf.cli import main, parse_config, read_flags
-from virel_tf.commands import TRAINING_FLAGS, ExperimentOptions
+from virel_tf.commands import TRAINING_FLAGS
 from virel_tf.errors import ConfigError
-from virel_tf.experiments.command import LIVES, Experiment
+from virel_tf.experiments.command import Experiment
 from virel_tf.experiments.folder import finished, in_use, latest
-from virel_tf.experiments.grid import make_cells
+from virel_tf.experiments.grid import read_seeds
 from virel_tf.experiments.table import Line, Table, summary
 from virel_tf.train.triggers import StopRequest
-
-
-def cells_of(out: Path, training: dict | None = None, **options):
-    return make_cells(ExperimentOptions(out=str(out), **options), training or {})
-
 
 # ---------------------------------------------------------------- the grid
 
@@ -33,6 +26,12 @@ def test_the_grid_is_the_product_and_goes_seed_by_seed(tmp_path):
         "Hopper-v4/virel/seed1", "Hopper-v4/sac/seed1", "Reacher-v4/virel/seed1", "Reacher-v4/sac/seed1",
         "Hopper-v4/virel/seed2", "Hopper-v4/sac/seed2", "Reacher-v4/virel/seed2", "Reacher-v4/sac/seed2"]
     assert cells[0].folder == tmp_path / "Hopper-v4/virel/seed1"
+
+
+@pytest.mark.parametrize("text, seeds", [("3", [1, 2, 3]), ("3,8", [3, 8]), ("7,", [7]), ("0,", [0]),
+                                         ("268435456,", [2**28])])
+def test_seeds_are_how_many_or_which(text, seeds):
+    assert read_seeds(text) == seeds
 
 
 def test_each_cell_has_its_own_row_of_the_preset(tmp_path):
@@ -64,16 +63,24 @@ def test_a_cells_command_trains_its_settings(tmp_path):
     (["--variants=sac,sac"], "--variants: sac is there twice"),
     (["--seeds=0"], "--seeds: '0' is not allowed; it must be how many, such as 5, or which, such as 3,5,8"),
     (["--seeds=two"], "--seeds: 'two' is not allowed; "),
+    (["--seeds=,"], "--seeds: ',' is not allowed; "),
+    (["--seeds=1001"], "--seeds: '1001' is not allowed; it must be at most 1000 seeds, each of 0 to 268435456"),
+    (["--seeds=1,268435457"], "--seeds: '1,268435457' is not allowed; it must be at most 1000 seeds"),
     (["--sweep=tao=1"], "--sweep: 'tao' is not allowed; it must be a flag of training and its values, as in "
                         "tau=0.001,0.005 (did you mean tau?)"),
     (["--sweep=tau"], "--sweep: tau has no values; it must be as in tau=A,B"),
     (["--sweep=tau=0.1;tau=0.2"], "--sweep: tau is there twice"),
     (["--sweep=tau=0.1,0.2", "--tau=0.3"], "--sweep: tau is given as --tau too; it must be one or the other"),
     (["--sweep=tau=0.1,7"], "--tau: 7.0 is not allowed; it must be a number above 0 and at most 1"),
+    (["--sweep=tau=0.001,1e-3"], "--sweep: InvertedPendulum-v4/virel/tau=0.001/seed1 and "
+                                 "InvertedPendulum-v4/virel/tau=1e-3/seed1 would be the same run"),
+    (["--sweep=checkpoint_every=10,20"], "--sweep: InvertedPendulum-v4/virel/checkpoint_every=10/seed1 and "
+                                         "InvertedPendulum-v4/virel/checkpoint_every=20/seed1 would be the same run"),
     (["--env=Hopper-v4"], "--env: there is no such flag (did you mean --envs?)"),
     (["--ray_address=127.0.0.1:9", "--seeds=1"], "--ray_address: no cluster at '127.0.0.1:9'"),
 ])
-def test_bad_grids_are_told_in_one_line(tmp_path, capsys, flags, told):
+def test_bad_grids_are_told_in_one_line(tmp_path, capsys, monkeypatch, flags, told):
+    monkeypatch.setattr("virel_tf.experiments.command.LocalPool", None)  # what is not refused must not train either
     assert main(["experiment", f"--out={tmp_path / 'runs'}", *flags]) == 2
     error = capsys.readouterr().err
     assert error.startswith(f"virel-tf: {told}")
@@ -85,8 +92,19 @@ def test_a_folder_with_other_settings_is_refused_before_anything_runs(tmp_path):
     folder.mkdir(parents=True)
     (folder / "config.json").write_text(parse_config(["--env=Hopper-v4", "--variant=virel", "--seed=2",
                                                       "--tau=0.5"]).to_json())
-    with pytest.raises(ConfigError, match=r"seed2 holds a run with other settings \(--tau: 0.5 -> 0.005\)"):
+    with pytest.raises(ConfigError, match=r"^--out: .*seed2 holds a run with other settings \(--tau: 0.5 -> 0.005\); "
+                       "give those again, or another --out$"):
         cells_of(tmp_path, envs="Hopper-v4", variants="virel", seeds="2")
+
+
+@pytest.mark.parametrize("made, planned", [("", "tau=0.005"), ("tau=0.005", ""), ("tau=5e-3", "tau=0.005")])
+def test_a_cell_that_is_there_in_another_folder_is_refused(tmp_path, made, planned):
+    cell, = cells_of(tmp_path, envs="Hopper-v4", variants="virel", seeds="1", sweep=made)
+    cell.folder.mkdir(parents=True)
+    (cell.folder / "config.json").write_text(cell.config.to_json())
+    with pytest.raises(ConfigError, match=f"would be the same run as {cell.folder}, which is there already"):
+        cells_of(tmp_path, envs="Hopper-v4", variants="virel", seeds="1", sweep=planned)
+    assert len(cells_of(tmp_path, envs="Hopper-v4", variants="virel", seeds="2", sweep="tau=0.1,0.2")) == 4
 
 
 # ---------------------------------------------------------------- what a folder tells
@@ -112,108 +130,6 @@ def test_a_folder_is_in_use_while_its_lock_is_held(tmp_path):
     assert not in_use(tmp_path)
 
 
-# ---------------------------------------------------------------- what follows when a process ends
-
-
-def export(folder: Path, step: int) -> None:
-    version = folder / "policy" / "last" / "1"
-    version.mkdir(parents=True, exist_ok=True)
-    (version / "metadata.json").write_text(json.dumps({"step": step}))
-
-
-class ScriptedPool:
-    """Ends each cell at once, with the next exit code of its script; 0 leaves a finished run behind."""
-
-    def __init__(self, codes: dict[str, list[int]]) -> None:
-        self.codes, self.running, self.started = codes, [], []
-
-    def slots(self) -> int:
-        return 1
-
-    def start(self, cell) -> None:
-        assert not self.running
-        self.started.append(cell.name)
-        self.running.append(cell)
-
-    def ended(self) -> list:
-        over = [(cell, self.codes[cell.name].pop(0)) for cell in self.running]
-        self.running = []
-        for cell, code in over:
-            cell.folder.mkdir(parents=True, exist_ok=True)
-            (cell.folder / "output.log").write_text("virel-tf: something is wrong\n")
-            if code == 0:
-                export(cell.folder, cell.config.total_steps)
-        return over
-
-    def stop(self) -> None:
-        pass
-
-
-@pytest.fixture
-def outcome(tmp_path, monkeypatch):
-    """Runs a grid of two cells whose processes end with the codes given."""
-    monkeypatch.setattr("virel_tf.experiments.command.LOOK_EVERY", 0)
-
-    def run(first: list[int], second: list[int]) -> tuple[ScriptedPool, dict[str, tuple[str, str]], int]:
-        cells = cells_of(tmp_path, {"total_steps": 100}, envs="Hopper-v4", variants="virel,beta", seeds="1")
-        pool = ScriptedPool({cells[0].name: first, cells[1].name: second})
-        experiment = Experiment(cells, pool, Table(io.StringIO()), tmp_path)
-        experiment.run(StopRequest())
-        code = experiment.conclude()
-        record = json.loads((tmp_path / "experiment.json").read_text())
-        return pool, {cell["variant"]: (cell["state"], cell["reason"]) for cell in record["cells"]}, code
-
-    return run
-
-
-def test_a_failed_cell_is_recorded_and_the_rest_goes_on(outcome, tmp_path):
-    pool, record, code = outcome([1], [0])
-    log = tmp_path / "Hopper-v4/virel/seed1/output.log"
-    assert record == {"virel": ("failed", f"something is wrong (exit code 1; see {log})"), "beta": ("done", "")}
-    assert code == 1
-
-
-def test_a_killed_cell_goes_on(outcome):
-    pool, record, code = outcome([-signal.SIGKILL, 128 + signal.SIGTERM, 0], [0])
-    assert pool.started.count("Hopper-v4/virel/seed1") == 3
-    assert record["virel"] == ("done", "")
-    assert code == 0
-
-
-def test_a_cell_that_is_killed_again_and_again_fails(outcome):
-    pool, record, code = outcome([-signal.SIGKILL] * LIVES, [0])
-    assert pool.started.count("Hopper-v4/virel/seed1") == LIVES
-    assert record["virel"] == ("failed", f"killed {LIVES} times in a row at the same checkpoint")
-    assert record["beta"][0] == "done"
-    assert code == 1
-
-
-def test_a_cell_that_gets_on_between_kills_lives(outcome, tmp_path, monkeypatch):
-    steps = iter(range(100))
-    monkeypatch.setattr("virel_tf.experiments.command.newest_checkpoint", lambda folder: f"step-{next(steps)}")
-    _, record, code = outcome([-signal.SIGKILL] * (LIVES + 4) + [0], [0])
-    assert record["virel"][0] == "done"
-    assert code == 0
-
-
-def test_a_run_that_is_there_already_is_not_run_again(outcome, tmp_path):
-    export(tmp_path / "Hopper-v4/virel/seed1", 100)
-    pool, record, code = outcome([], [0])
-    assert pool.started == ["Hopper-v4/beta/seed1"]
-    assert record["virel"][0] == "done"
-
-
-def test_a_cell_that_someone_else_trains_is_left_to_them(outcome, tmp_path, monkeypatch):
-    folder = tmp_path / "Hopper-v4/virel/seed1"
-    looks = iter([True, True, True])
-    monkeypatch.setattr("virel_tf.experiments.command.in_use",
-                        lambda path: path == folder and (next(looks, None) or export(folder, 100) or False))
-    pool, record, code = outcome([], [0])
-    assert pool.started == ["Hopper-v4/beta/seed1"]
-    assert record["virel"][0] == "done"
-    assert code == 0
-
-
 # ---------------------------------------------------------------- the table
 
 LINES = [Line("a/seed1", "done", 100, 100, 7.0), Line("a/seed2", "running", 50, 100, 3.0, 5.0),
@@ -225,19 +141,43 @@ def test_the_summary_adds_up():
     assert summary(LINES) == "4 cells: 1 done, 2 running, 1 waiting; 170 of 400 steps (42%); 8 steps/s in all, ETA 29s"
 
 
-def test_on_a_terminal_the_table_is_redrawn_in_place_and_running_cells_come_first(monkeypatch):
+def test_elsewhere_a_line_is_due_each_half_minute():
+    times = iter([0.0, 0.0, 29.0, 30.0])  # as it is made, shown, and asked twice
+    shown = Table(io.StringIO(), clock=lambda: next(times))
+    shown.show(LINES)
+    assert [shown.due(), shown.due()] == [False, True]
+
+
+@pytest.fixture
+def terminal():
     stream = io.StringIO()
     stream.isatty = lambda: True
+    return stream
+
+
+def test_on_a_terminal_the_table_is_redrawn_in_place_and_running_cells_come_first(monkeypatch, terminal):
     monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.setenv("LINES", "7")  # room for three cells
-    shown = Table(stream)
+    shown = Table(terminal)
     shown.show(LINES)
-    heading, *rows, more, last = stream.getvalue().splitlines()
+    heading, *rows, more, last = terminal.getvalue().splitlines()
     assert heading.split() == ["cell", "state", "done", "step", "return", "steps/s", "ETA"]
     assert [row.split() for row in rows] == [["a/seed2", "running", "50%", "50", "3.0", "5", "10s"],
                                              ["b/seed1", "running", "20%", "20", "3", "27s"],
                                              ["b/seed2", "waiting", "0%", "0"]]
     assert more == "... and 1 more"
-    stream.truncate(0), stream.seek(0)
+    terminal.truncate(0), terminal.seek(0)
     shown.message("something happened")
-    assert stream.getvalue() == "\x1b[6F\x1b[Jsomething happened\n"
+    assert terminal.getvalue() == "\x1b[6F\x1b[Jsomething happened\n"
+
+
+def test_on_a_terminal_the_last_table_stays(tmp_path, terminal):
+    cells = cells_of(tmp_path, {"total_steps": 100}, envs="Hopper-v4", variants="virel", seeds="1")
+    export(cells[0].folder, 100)
+    table = Table(terminal)
+    experiment = Experiment(cells, ScriptedPool({}), table, tmp_path)
+    experiment.run(StopRequest())
+    assert experiment.conclude() == 0
+    table.message("wrote report.html")
+    assert "1 cells: 1 done; 100 of 100 steps (100%)\nwrote report.html\n" in terminal.getvalue()
+    assert "\x1b" not in terminal.getvalue()

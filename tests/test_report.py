@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
+import shutil
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
@@ -207,11 +208,19 @@ def test_one_run_is_enough_for_a_report(tmp_path):
 
 
 def test_a_second_report_takes_the_place_of_the_first(tmp_path):
-    for returns in ([1.0], [7.0]):
-        write_run(tmp_path, returns, "--env=Hopper-v4")
-        assert cli.main(["report", str(tmp_path)]) == 0
+    write_run(tmp_path / "a", [1.0], "--env=Hopper-v4")
+    write_run(tmp_path / "b", [1.0], "--env=Walker2d-v4", "--seed=2")
+    assert cli.main(["report", str(tmp_path)]) == 0
+    assert len(table(tmp_path / "report", "missing")) == 2
+    shutil.rmtree(tmp_path / "b")
+    write_run(tmp_path / "a", [7.0], "--env=Hopper-v4")
+    (tmp_path / "report/tables/note.txt").touch()
+    assert cli.main(["report", str(tmp_path)]) == 0
     assert float(table(tmp_path / "report", "scores-Hopper-v4")[0]["mean"]) == 7.0
-    assert not list((tmp_path / "report").rglob(".tmp-*"))
+    assert {str(path.relative_to(tmp_path / "report")) for path in (tmp_path / "report").rglob("*.*")} == {
+        "report.html", "figures/curves-Hopper-v4.png", "tables/note.txt",
+        *(f"tables/{name}.csv" for name in ("eval_return-Hopper-v4", "missing", "runs", "scores-Hopper-v4", "speed"))}
+    assert (tmp_path / "report/tables/missing.csv").read_text() == "environment,variant,seeds,what\n"
 
 
 @pytest.mark.parametrize("figure, start", [("curves", b"\x89PNG"), ("iqm", b"<?xml"), ("profiles", b"%PDF"),
@@ -220,8 +229,13 @@ def test_plot_writes_one_figure(tmp_path, report, capsys, figure, start):
     out = tmp_path / "new" / ("figure" + {b"<?xml": ".svg", b"%PDF": ".pdf"}.get(start, ".PNG"))
     anchors = report.parent.parent / "anchors.csv"
     assert cli.main(["plot", str(report.parent), f"--figure={figure}", f"--out={out}", f"--anchors={anchors}"]) == 0
-    assert capsys.readouterr().out == f"wrote {out}\n"
+    assert capsys.readouterr().out == f"missing: Walker2d-v4 virel seed 3: absent\nwrote {out}\n"
     assert out.read_bytes().startswith(start)
+
+
+def test_plot_of_one_environment_names_what_is_missing_there(tmp_path, report, capsys):
+    assert cli.main(["plot", str(report.parent), "--env=Hopper-v4", f"--out={tmp_path / 'figure.png'}"]) == 0
+    assert capsys.readouterr().out == f"wrote {tmp_path / 'figure.png'}\n"
 
 
 def test_mistakes_are_told_in_one_line(tmp_path, report, capsys):
@@ -237,6 +251,7 @@ def test_mistakes_are_told_in_one_line(tmp_path, report, capsys):
             (["report", runs, f"--anchors={tmp_path / 'bad.csv'}"], ["--anchors", "bad.csv", "env, steps, algorithm"]),
             (["report", runs, f"--anchors={tmp_path / 'zero.csv'}"], ["--anchors", "zero.csv", "SAC after 0 steps"]),
             (["plot", runs, "--out=figure.jpg"], ["--out", "'figure.jpg'", ".png, .svg, .pdf"]),
+            (["plot", runs, "--out=figures/.png"], ["--out", "'figures/.png'", "a file's name that ends in .png"]),
             (["plot", runs, "--figure=curve"], ["--figure", "did you mean curves?"]),
             (["plot", runs, "--env=Hoper-v4"], ["--env", "Hopper-v4, Walker2d-v4", "did you mean Hopper-v4?"]),
             (["plot", f"{runs}/Hopper-v4/virel", "--figure=epsilon"], ["--figure=epsilon", "follows epsilon"]),
@@ -245,6 +260,17 @@ def test_mistakes_are_told_in_one_line(tmp_path, report, capsys):
         assert cli.main(arguments) == 2
         message = capsys.readouterr().err
         assert message.count("\n") == 1 and [part for part in parts if part not in message] == [], message
+
+
+def test_a_run_without_epsilon_is_left_out_of_its_figure_alone(tmp_path, capsys):
+    flags = ("--env=Hopper-v4", "--variant=beta")
+    write_run(tmp_path / "b", [1.0, 2.0], *flags, "--seed=2", epsilon=["", ""])
+    plot = ["plot", str(tmp_path), "--figure=epsilon", f"--out={tmp_path / 'figure.png'}"]
+    assert cli.main(plot) == 2 and "no run here has logged epsilon yet" in capsys.readouterr().err
+    write_run(tmp_path / "a", [1.0, 2.0], *flags, epsilon=[4.0, 3.0])
+    assert cli.main(plot) == 0 and cli.main(["report", str(tmp_path)]) == 0
+    assert [numbers(row, "step", "seeds", "mean") for row in table(tmp_path / "report", "epsilon-Hopper-v4")] == [
+        [1000, 1, 4], [2000, 1, 3]]
 
 
 def test_an_unknown_temperature_has_no_epsilon_figure(tmp_path, capsys):

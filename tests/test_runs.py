@@ -11,10 +11,13 @@ import numpy as np
 import pytest
 from written_runs import change_settings, write_grid, write_run
 
-from virel_tf.cli import parse_config
+from virel_tf.cli import main, parse_config
+from virel_tf.commands import ExperimentOptions
 from virel_tf.config import Config
-from virel_tf.errors import ConfigError, RunError
+from virel_tf.errors import ConfigError
 from virel_tf.experiments.command_line import command_of
+from virel_tf.experiments.grid import make_cells
+from virel_tf.experiments.record import write_record
 from virel_tf.experiments.runs import Missing, read_experiment, read_runs
 
 HOPPER = ("--env=Hopper-v4", "--variant=virel")
@@ -68,11 +71,32 @@ def test_a_row_that_is_being_written_is_left_for_later(tmp_path):
     assert read_runs([tmp_path])[0].series("eval_return")[1].tolist() == [1.0, 2.0]
 
 
-def test_a_damaged_file_is_told(tmp_path):
+@pytest.mark.parametrize("text, told", [
+    ("step,eval_return\n1000,1,2\n", "line 2 has 3 cells for 2 columns"),
+    ("steps,eval_return\n1000,1\n", "line 2 has no number as its step"),
+    ("step,eval_return\n1000,1\nnone,2\n", "line 3 has no number as its step"),
+    ("step,eval_return\n1000,1\nnan,2\n", "line 3 has no number as its step"),
+])
+def test_damaged_metrics_are_told(tmp_path, capsys, text, told):
     run = write_run(tmp_path, [1.0, 2.0], *HOPPER)
-    (run / "metrics.csv").write_text("step,eval_return\n1000,1,2\n")
-    with pytest.raises(RunError, match="line 2"):
-        read_runs([tmp_path])
+    (run / "metrics.csv").write_text(text)
+    assert main(["report", str(tmp_path)]) == 1
+    assert capsys.readouterr().err == f"virel-tf: {tmp_path}/metrics.csv is damaged: {told}\n"
+
+
+@pytest.mark.parametrize("settings, told", [("[]", "env, variant, seed"), ("7", "env, variant, seed"),
+                                            ('{"env": 1, "variant": "sac", "seed": 1}', "env"),
+                                            ('{"env": "Hopper-v4", "variant": [], "seed": "1"}', "variant, seed")])
+def test_damaged_settings_are_told(tmp_path, capsys, monkeypatch, settings, told):
+    monkeypatch.setattr("virel_tf.experiments.command.LocalPool", None)  # what is not refused must not train either
+    run = write_run(tmp_path / "Hopper-v4/virel/seed1", [1.0, 2.0], *HOPPER)
+    (run / "config.json").write_text(settings)
+    assert main(["report", str(tmp_path)]) == 2
+    assert capsys.readouterr().err == (f"virel-tf: '{run}/config.json' does not say the run's {told}, or not as it "
+                                       "should\n")
+    assert main(["experiment", f"--out={tmp_path}", "--envs=Hopper-v4", "--variants=virel", "--seeds=1"]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith(f"virel-tf: --out: {run}") and error.count("\n") == 1
 
 
 def test_settings_of_other_versions_do_no_harm(tmp_path):
@@ -129,23 +153,69 @@ def test_missing_and_shorter_cells_are_named(tmp_path):
     assert [group.seeds for group in experiment.groups] == [[1, 2], [1]]
 
 
-def test_what_an_experiment_recorded_of_a_missing_cell_is_told(tmp_path):
-    def cell(name: str, seed: int, state: str, reason: str = "") -> dict:
-        return dict(name=name, env="Hopper-v4", variant="virel", seed=seed, state=state, reason=reason)
+def test_a_run_of_less_than_half_the_steps_is_left_out_and_named(tmp_path):
+    for seed, steps in ((1, 4), (2, 2), (3, 1)):
+        write_run(tmp_path / str(seed), [float(seed)] * steps, *HOPPER, f"--seed={seed}")
+    experiment = read_experiment([tmp_path])
+    group, = experiment.groups
+    assert (group.seeds, group.steps) == ([1, 2], 2000)
+    assert experiment.missing == [Missing("Hopper-v4", "virel", [2], "2,000 of 4,000 steps"),
+                                  Missing("Hopper-v4", "virel", [3], "left out: 1,000 of 4,000 steps")]
 
+
+@pytest.mark.parametrize("returns, steps", [([5.0], [8000]), ([float("nan"), 5.0], [4000, 8000])])
+def test_a_run_without_an_evaluation_up_to_the_group_s_end_is_left_out_and_named(tmp_path, returns, steps):
+    write_run(tmp_path / "late", returns, *HOPPER, "--seed=2", steps=steps)
+    write_run(tmp_path / "early", [3.0], *HOPPER, steps=[4000])
+    experiment = read_experiment([tmp_path])
+    np.testing.assert_array_equal(experiment.groups[0].final_scores(), [3.0])
+    assert Missing("Hopper-v4", "virel", [2], "left out: no evaluation up to step 4,000") in experiment.missing
+
+
+def write_plan(out: Path, states: dict[int, tuple[str, str]], **options) -> None:
+    """The record of a grid in Hopper, with the state and the reason of those seeds, and the others done."""
+    cells = make_cells(ExperimentOptions(envs="Hopper-v4", out=str(out), seeds=str(max(states)), **options),
+                       {"total_steps": 2000})
+    told = {cell.name: states.get(cell.config.seed, ("done", "")) for cell in cells}
+    write_record(out, cells, {name: state for name, (state, _) in told.items()},
+                 {name: reason for name, (_, reason) in told.items()})
+
+
+def test_what_an_experiment_recorded_of_a_missing_cell_is_told(tmp_path):
     write_run(tmp_path / "Hopper-v4/virel/seed1", [1.0, 2.0], *HOPPER)
     write_run(tmp_path / "Hopper-v4/virel/seed2", [1.0], *HOPPER, "--seed=2")
-    (tmp_path / "experiment.json").write_text(json.dumps({"cells": [
-        cell("Hopper-v4/virel/seed1", 1, "done"), cell("Hopper-v4/virel/seed2", 2, "failed", "disk full"),
-        cell("Hopper-v4/virel/seed3", 3, "waiting"), cell("Hopper-v4/virel/tau=0.1,hidden=9/seed1", 1, "running")]}))
+    write_plan(tmp_path, {2: ("failed", "disk full"), 3: ("waiting", "")}, variants="virel")
+    write_plan(tmp_path, {1: ("running", "")}, variants="virel", sweep="hidden=9;tau=0.1")
     swept = "virel, tau=0.1, hidden=9"
-    assert read_experiment([tmp_path]).missing == [
-        Missing("Hopper-v4", "virel", [2], "1,000 of 2,000 steps (failed: disk full)"),
-        Missing("Hopper-v4", "virel", [3], "absent (waiting)"), Missing("Hopper-v4", swept, [1], "absent (running)"),
-        Missing("Hopper-v4", swept, [2, 3], "absent")]
-    for damage in ("[", "[]", '{"cells": [1]}', '{"cells": [{"name": "x"}]}'):
+    missing = [Missing("Hopper-v4", "virel", [2], "1,000 of 2,000 steps (failed: disk full)"),
+               Missing("Hopper-v4", "virel", [3], "absent (waiting)"),
+               Missing("Hopper-v4", swept, [1], "absent (running)"), Missing("Hopper-v4", swept, [2, 3], "absent")]
+    assert read_experiment([tmp_path]).missing == missing
+    assert read_experiment([tmp_path / "Hopper-v4"]).missing == missing  # recorded in the folder above
+    assert read_experiment([tmp_path / "Hopper-v4/virel/seed2"]).missing == [
+        Missing("Hopper-v4", "virel", [2], "1,000 steps (failed: disk full)")]
+    for damage in ("[", "[]", '{"cells": [1]}', '{"cells": [{"name": "x"}]}',
+                   '{"cells": [{"settings": {"seed": []}}]}'):
         (tmp_path / "experiment.json").write_text(damage)
         assert len(read_experiment([tmp_path]).missing) == 1
+
+
+def test_a_recorded_cell_that_was_finished_by_hand_is_not_missing(tmp_path):
+    write_plan(tmp_path, {1: ("failed", "disk full"), 2: ("waiting", "")}, variants="virel")
+    for seed in (1, 2):
+        write_run(tmp_path / f"Hopper-v4/virel/seed{seed}", [1.0, 2.0], *HOPPER, f"--seed={seed}")
+    assert read_experiment([tmp_path]).missing == []
+
+
+@pytest.mark.parametrize("sweep, label", [("tau=1e-2;hidden=64", "beta, tau=0.01, hidden=64"),
+                                          ("layer_norm=1", "beta, layer_norm=True"), ("tau=5e-3", "beta")])
+def test_a_swept_cell_is_labelled_like_its_run(tmp_path, sweep, label):
+    """Beside a plain run; the last sweeps over the value that the plain run has anyway."""
+    write_run(tmp_path / "plain", [1.0, 2.0], "--env=Hopper-v4")
+    write_plan(tmp_path, {1: ("running", ""), 2: ("waiting", "")}, variants="beta", sweep=sweep)
+    experiment = read_experiment([tmp_path])
+    assert Missing("Hopper-v4", label, [2], "absent (waiting)") in experiment.missing
+    assert {cell.label for cell in experiment.missing} <= {"beta", label}
 
 
 def test_curves_meet_on_common_steps_and_end_with_the_shortest_run(tmp_path):

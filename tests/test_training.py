@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import fcntl
 import json
 import signal
 import subprocess
@@ -14,6 +15,8 @@ import numpy as np
 import pytest
 
 from virel_tf import load_policy
+from virel_tf.experiments.folder import in_use
+from virel_tf.train.loop import only_writer
 
 SMALL = ["--env=Hopper-v4", "--hidden=32", "--batch_size=32", "--random_steps=200", "--eval_every=500",
          "--eval_steps=100", "--checkpoint_every=400", "--replay_size=1000", "--epsilon_samples=600", "--threads=1"]
@@ -197,3 +200,13 @@ def test_a_file_in_the_way_is_a_clear_error(tmp_path):
 def test_environments_that_cannot_be_used_are_named(tmp_path):
     done = virel("--env=CartPole-v1", f"--run_dir={tmp_path / 'run'}", code=2)
     assert "--env" in done.stderr and "Box" in done.stderr and not list(tmp_path.iterdir())
+
+
+def test_a_short_look_at_the_lock_does_not_keep_training_out(tmp_path, monkeypatch):
+    """An experiment looks whether a folder is in use by taking its lock for a moment, shared."""
+    look = open(tmp_path / ".lock", "w")
+    fcntl.flock(look, fcntl.LOCK_SH)
+    monkeypatch.setattr(time, "sleep", lambda seconds: look.close())
+    with only_writer(tmp_path):
+        assert in_use(tmp_path)
+    assert not in_use(tmp_path)

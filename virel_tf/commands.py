@@ -73,7 +73,7 @@ class ExperimentOptions:
 
     envs: str = option("InvertedPendulum-v4", GRID, "gymnasium ids, separated by commas")
     variants: str = option("virel,beta,sac", GRID, "algorithms, separated by commas")
-    seeds: str = option("5", GRID, "how many seeds, counted from 1; or which, as in 3,5,8")
+    seeds: str = option("5", GRID, "how many seeds, counted from 1; or which, as in 3,5,8 (one alone: 7,)")
     sweep: str = option("", GRID, "flags of training and their values, as in tau=0.001,0.005 (several: separated by "
                         "semicolons)")
     out: str = option("runs", GRID, "folder of the runs: OUT/ENV/VARIANT/seedSEED, as single runs have it")
@@ -146,8 +146,9 @@ class PlotOptions:
 
     def __post_init__(self) -> None:
         need_runs(self.runs, "plot")
-        if not self.out.lower().endswith(PICTURES):
-            raise ConfigError(f"--out: {self.out!r} is not allowed; it must end in {', '.join(PICTURES)}")
+        if Path(self.out).suffix.lower() not in PICTURES:  # a name that is nothing but .png has none
+            raise ConfigError(f"--out: {self.out!r} is not allowed; it must be a file's name that ends in "
+                              f"{', '.join(PICTURES)}")
 
 
 def need_runs(runs: tuple[str, ...], command: str) -> None:
@@ -161,15 +162,19 @@ def run_report(options: ReportOptions) -> int:
     folders = [Path(name) for name in options.runs]
     page, missing = write_report(folders, Path(options.out or folders[0] / "report"), options.title,
                                  options.bootstrap_samples, options.anchors)
-    for cell in missing:
-        say(f"missing: {cell}")
-    say(f"wrote {page}")
-    return 0
+    return tell_written(page, missing)
 
 
 def run_plot(options: PlotOptions) -> int:
     from virel_tf.experiments.plot import write_plot
-    say(f"wrote {write_plot(options)}")
+    return tell_written(*write_plot(options))
+
+
+def tell_written(path: Path, missing: list[str]) -> int:
+    """The last lines about compared runs."""
+    for cell in missing:
+        say(f"missing: {cell}")
+    say(f"wrote {path}")
     return 0
 
 

@@ -217,6 +217,8 @@ def read_config(folder: Path) -> dict[str, Any]:
         saved = json.loads(path.read_text())
     except (OSError, ValueError) as error:
         raise ConfigError(f"--run_dir: {path} cannot be read: {error}") from error
+    if not isinstance(saved, dict):
+        raise ConfigError(f"--run_dir: {path} is damaged: it does not hold settings")
     unknown = sorted(set(saved) - {field.name for field in dataclasses.fields(Config)})
     if unknown:
         raise ConfigError(f"--run_dir: {path} is of another version, with settings this one does not have: "

@@ -9,7 +9,7 @@ import numpy as np
 
 from virel_tf.algorithms.registry import RECIPES
 from virel_tf.experiments import statistics
-from virel_tf.experiments.anchors import Anchor, comparable_anchors, scale_of
+from virel_tf.experiments.anchors import Anchor, Scale, comparable_anchors, scale_of
 from virel_tf.experiments.command_line import command_of
 from virel_tf.experiments.runs import Experiment, Group
 from virel_tf.experiments.statistics import Estimate, mean_interval
@@ -19,6 +19,7 @@ LEAST_SEEDS = 2  # for an aggregate: the bootstrap of one run has no width
 HALF_WAY = 0.5  # the score whose first reaching is timed
 BAND_SAMPLES = 2000  # resamples behind the band of a curve
 PROFILE_THRESHOLDS = np.linspace(0, 1.5, 61)
+Cell = tuple[str, str]  # label, environment
 
 
 class Table(NamedTuple):
@@ -44,6 +45,7 @@ class Aggregate(NamedTuple):
 
     envs: list[str]
     steps: dict[str, int]
+    late: list[str]  # runs of these variants that had no evaluation by then, and so have no score
     scores: dict[str, np.ndarray]  # label -> [seeds, environments]
     iqm: dict[str, Estimate]
     profiles: dict[str, Estimate]
@@ -68,18 +70,21 @@ def follows_epsilon(group: Group) -> bool:
 # ---------------------------------------------------------------- tables
 
 
+def scale_in(experiment: Experiment, env: str, anchors: list[Anchor]) -> Scale | None:
+    """The one scale of an environment's tables: that of its longest group."""
+    return scale_of(anchors, env, experiment.steps_in(env))
+
+
 def scores_table(experiment: Experiment, env: str, anchors: list[Anchor]) -> Table:
     """Final returns in an environment, and under them what was published for about as many steps."""
-    groups = experiment.of(env)
+    scale = scale_in(experiment, env, anchors)
     rows = []
-    for group in groups:
+    for group in experiment.of(env):
         finals = group.final_scores()
         mean, low, high = map(float, mean_interval(finals))
-        scale = scale_of(anchors, env, group.steps)
         score = float(statistics.normalise(mean, scale.zero, scale.one)) if scale else None
         rows.append([group.label, mean, low, high, len(finals), group.steps, score, "here"])
-    steps = max(group.steps for group in groups)
-    for anchor in comparable_anchors(anchors, env, steps):
+    for anchor in comparable_anchors(anchors, env, experiment.steps_in(env)):
         rows.append([anchor.algorithm, *anchor.interval, anchor.seeds, anchor.steps, None,
                      f"{anchor.source}, {anchor.version}"])
     return Table(f"scores-{env.replace('/', '_')}", f"Final return in {env}",
@@ -92,7 +97,7 @@ def speed_table(experiment: Experiment, anchors: list[Anchor]) -> Table:
     for group in experiment.groups:
         series = [run.series("eval_return", group.steps) for run in group.runs]
         area = mean_interval(np.array([statistics.area_under_curve(*pair) for pair in series]))
-        scale = scale_of(anchors, group.env, group.steps)
+        scale = scale_in(experiment, group.env, anchors)
         row = [group.env, group.label, *map(float, area), len(series)]
         if scale:
             threshold = scale.zero + HALF_WAY * (scale.one - scale.zero)
@@ -148,11 +153,12 @@ def aggregate(experiment: Experiment, anchors: list[Anchor], samples: int) -> Ag
     """Over the widest grid there is; None where no variant has two seeds in an environment that has a scale."""
     groups = {(group.label, group.env): group for group in experiment.groups
               if len(group.runs) >= LEAST_SEEDS and scale_of(anchors, group.env, group.steps)}
-    envs, labels = widest_grid({label: [env for env in experiment.envs if (label, env) in groups]
-                                for label in experiment.labels})
-    steps = {env: min(groups[label, env].steps for label in labels) for env in envs}
+    steps, early = equal_steps(groups, experiment)
+    late = [f"{env} {label} seed {seed}" for (label, env), group in early.items()
+            for seed in groups[label, env].seeds if seed not in group.seeds]
+    envs, groups = list(steps), early
     scores = {}
-    for label in labels:
+    for label in dict.fromkeys(label for label, _ in groups):
         columns = []
         for env in envs:
             scale = scale_of(anchors, env, steps[env])
@@ -170,7 +176,22 @@ def aggregate(experiment: Experiment, anchors: list[Anchor], samples: int) -> Ag
     improvement = {(one, other): statistics.bootstrap(statistics.probability_of_improvement, scores[one],
                                                       scores[other], indices=[indices[one], indices[other]])
                    for one in scores for other in scores if one != other}
-    return Aggregate(envs, steps, scores, iqm, profiles, improvement)
+    return Aggregate(envs, steps, late, scores, iqm, profiles, improvement)
+
+
+def equal_steps(groups: dict[Cell, Group], experiment: Experiment) -> tuple[dict[str, int], dict[Cell, Group]]:
+    """The steps at which the widest grid's variants compare, by environment, and its groups.
+
+    Of each group those runs are taken that had been evaluated by then; a group that is left with too few is not in it.
+    """
+    envs, labels = widest_grid({label: [env for env in experiment.envs if (label, env) in groups]
+                                for label in experiment.labels})
+    steps = {env: min(groups[label, env].steps for label in labels) for env in envs}
+    early = {(label, env): groups[label, env].evaluated_by(steps[env]) for label in labels for env in envs}
+    too_few = [cell for cell, group in early.items() if len(group.runs) < LEAST_SEEDS]
+    if too_few:
+        return equal_steps({cell: group for cell, group in groups.items() if cell not in too_few}, experiment)
+    return steps, early
 
 
 def widest_grid(envs_of: dict[str, list[str]]) -> tuple[list[str], list[str]]:

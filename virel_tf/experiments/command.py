@@ -6,21 +6,21 @@ and a single run that was made before counts as a cell.
 
 from __future__ import annotations
 
-import json
+import dataclasses
+import subprocess
 import time
 from pathlib import Path
 from typing import Any, Protocol
 
-from virel_tf import __version__
 from virel_tf.algorithms.relevance import notes_on_unused
 from virel_tf.commands import ExperimentOptions
 from virel_tf.errors import ConfigError, RunError
 from virel_tf.experiments.folder import finished, in_use, latest, newest_checkpoint
 from virel_tf.experiments.grid import Cell, make_cells
 from virel_tf.experiments.pool import OUTPUT, LocalPool, last_line
-from virel_tf.experiments.record import RECORD
+from virel_tf.experiments.record import write_record
 from virel_tf.experiments.table import Line, Table
-from virel_tf.files import atomic_write, ensure_writable
+from virel_tf.files import ensure_writable
 from virel_tf.machine import cores
 from virel_tf.train.triggers import StopRequest
 
@@ -33,24 +33,27 @@ class Pool(Protocol):
 
     def slots(self) -> int: ...
     def start(self, cell: Cell) -> None: ...
-    def ended(self) -> list[tuple[Cell, int]]: ...
+    def ended(self) -> list[tuple[Cell, int | str]]: ...
     def stop(self) -> None: ...
 
 
 def run_experiment(options: ExperimentOptions, training: dict[str, Any]) -> int:
     """Runs the grid; returns 0 where all cells came to their end, 1 where one failed, 128 + n after signal n."""
+    if options.ray_address:  # a task on another machine is started in another folder
+        options = dataclasses.replace(options, out=str(Path(options.out).absolute()))
     cells = make_cells(options, training)
     ensure_writable(Path(options.out))
     table = Table()
-    for note in dict.fromkeys(note for cell in cells for note in notes_on_unused(cell.config, training)):
+    for note in notes_on(options, cells):
         table.message(f"virel-tf: {note}")
+    pool = make_pool(options, table)  # Ray takes SIGTERM for itself as it starts, so the wish to stop is heard after it
+    experiment = Experiment(cells, pool, table, Path(options.out))
     with StopRequest() as stop:
-        pool = make_pool(options)
-        experiment = Experiment(cells, pool, table, Path(options.out))
         try:
             experiment.run(stop)
         finally:
             pool.stop()
+            experiment.put_down()
     if stop.signal:
         table.message("stopped, and the running cells saved; the same command goes on from there")
         return stop.exit_code
@@ -59,24 +62,34 @@ def run_experiment(options: ExperimentOptions, training: dict[str, Any]) -> int:
     return code
 
 
+def notes_on(options: ExperimentOptions, cells: list[Cell]) -> list[str]:
+    """A line for each flag that is given or swept over and has no effect."""
+    notes = [note for cell in cells for note in notes_on_unused(cell.config, cell.given)]
+    if options.gpus_per_run and not options.ray_address:
+        notes.append("--gpus_per_run has no effect on this machine's runs: it belongs to --ray_address")
+    return list(dict.fromkeys(notes))
+
+
 def tell_report(out: Path, table: Table) -> None:
     """Writes the report on all runs in the folder, and says where it is."""
-    from virel_tf.experiments.report import write_report
     try:
+        from virel_tf.experiments.report import write_report
         page, missing = write_report([out], out / "report")
-    except (ConfigError, RunError) as error:  # the runs are there, whatever keeps them from being compared
-        table.message(f"virel-tf: no report was written: {error}")
+    except Exception as error:  # the runs are there, and the exit code tells of them, whatever happens to the report
+        known = isinstance(error, (ConfigError, RunError))
+        table.message(f"virel-tf: no report was written: {error if known else repr(error)}")
         return
     for cell in missing:
         table.message(f"missing: {cell}")
     table.message(f"wrote {page}")
 
 
-def make_pool(options: ExperimentOptions) -> Pool:
+def make_pool(options: ExperimentOptions, table: Table) -> Pool:
     """This machine, or a Ray cluster where one is named."""
     if options.ray_address:
         from virel_tf.experiments.ray_pool import RayPool
-        return RayPool(options.ray_address, options.cpus_per_run, options.gpus_per_run, options.jobs)
+        return RayPool(options.ray_address, options.cpus_per_run, options.gpus_per_run, options.jobs,
+                       table.message)
     return LocalPool(options.jobs or max(1, cores(0) // options.cpus_per_run))
 
 
@@ -98,7 +111,8 @@ class Experiment:
             for cell, code in self.pool.ended():
                 self.settle(cell, code)
             self.start_what_fits()
-            self.table.show(self.lines())
+            if self.table.due():  # a look at the cells reads their files and touches their locks
+                self.table.show(self.lines())
             time.sleep(LOOK_EVERY)
 
     def start_what_fits(self) -> None:
@@ -112,14 +126,21 @@ class Experiment:
             elif finished(cell.folder, cell.config.total_steps):
                 self.change(cell, "done")
             elif free > 0:
-                self.pool.start(cell)
+                try:
+                    self.pool.start(cell)
+                except (OSError, subprocess.SubprocessError) as error:
+                    self.change(cell, "failed", f"cannot be started: {error}")
+                    continue
                 self.change(cell, "running")
                 free -= 1
             elif self.state[cell.name] == "elsewhere":
                 self.change(cell, "waiting")
 
-    def settle(self, cell: Cell, code: int) -> None:
-        """What a process leaves behind: a finished run, one to go on with, or a failure."""
+    def settle(self, cell: Cell, code: int | str) -> None:
+        """What a process leaves behind: a finished run, one to go on with, or a failure; words say why it never was."""
+        if isinstance(code, str):
+            self.change(cell, "failed", f"cannot be started: {code}")
+            return
         killed = code < 0 or code > 128
         if finished(cell.folder, cell.config.total_steps):
             self.change(cell, "done")
@@ -148,7 +169,8 @@ class Experiment:
         self.state[cell.name] = state
         self.reason[cell.name] = reason
         if state == "done":
-            reason = f"return {latest(cell.folder).return_}"
+            last = latest(cell.folder).return_
+            reason = "" if last is None else f"return {last:,.1f}"
         if state != "running":
             self.table.message(f"{cell.name}: {state}" + (f": {reason}" if reason else ""))
         self.record()
@@ -166,17 +188,21 @@ class Experiment:
                               row.steps_per_s if moving else 0.0))
         return lines
 
+    def put_down(self) -> None:
+        """After the processes were asked to end: what was running waits for the next time."""
+        for cell in self.cells:
+            if self.state[cell.name] == "running":
+                self.state[cell.name] = "done" if finished(cell.folder, cell.config.total_steps) else "waiting"
+        self.record()
+
     def record(self) -> None:
-        """experiment.json: the cells, for the report to name those that are missing."""
-        cells = [dict(name=cell.name, env=cell.config.env, variant=cell.config.variant, seed=cell.config.seed,
-                      total_steps=cell.config.total_steps, state=self.state[cell.name],
-                      reason=self.reason.get(cell.name, "")) for cell in self.cells]
-        atomic_write(self.out / RECORD, (json.dumps(dict(virel_tf=__version__, cells=cells), indent=2) + "\n").encode())
+        """How the cells stand, for the report to name those that are missing."""
+        write_record(self.out, self.cells, self.state, self.reason)
 
     def conclude(self) -> int:
         """The last lines a user reads, and the exit code."""
-        self.record()
-        self.table.show(self.lines(), now=True)
+        self.table.show(self.lines())
+        self.table.keep()
         failed = [cell for cell in self.cells if self.state[cell.name] == "failed"]
         for cell in failed:
             self.table.message(f"virel-tf: {cell.name} failed: {self.reason[cell.name]}")

@@ -10,14 +10,28 @@ from typing import Any
 from virel_tf.cli import read_flags
 from virel_tf.config import Config, preset_files
 from virel_tf.errors import ConfigError
+from virel_tf.experiments.identity import lacking_identity
 
 ALWAYS_SHOWN = ("env", "variant", "seed", "total_steps")
 
 
 def command_of(settings: dict[str, Any]) -> str:
     """What to type to get a run with these settings."""
-    flags = {name: settings[name] for name in ALWAYS_SHOWN if name in settings} | own_settings(settings)
-    return shlex.join(["virel-tf", *(f"--{name}={flag_text(value)}" for name, value in flags.items())])
+    told = told_settings(settings)
+    return shlex.join(["virel-tf", *(f"--{name}={flag_text(value)}" for name, value in told.items())])
+
+
+def told_settings(settings: dict[str, Any]) -> dict[str, Any]:
+    """The settings from which `all_settings` makes all."""
+    return {name: settings[name] for name in ALWAYS_SHOWN if name in settings} | own_settings(settings)
+
+
+def all_settings(told: dict[str, Any]) -> dict[str, Any]:
+    """The inverse of `told_settings`; ConfigError where they are none."""
+    lacking = lacking_identity(told)
+    if lacking:
+        raise ConfigError(f"no {', '.join(lacking)}")
+    return preset_settings(told.get("preset", Config.preset), told["env"], told["variant"]) | told
 
 
 def own_settings(settings: dict[str, Any]) -> dict[str, Any]:

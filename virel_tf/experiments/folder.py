@@ -28,7 +28,7 @@ def finished(folder: Path, total_steps: int) -> bool:
         return False
     try:
         return json.loads((version / "metadata.json").read_text())["step"] >= total_steps
-    except (OSError, ValueError, KeyError):
+    except (OSError, ValueError, KeyError, TypeError):
         return False
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import itertools
+import json
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -15,6 +18,10 @@ from virel_tf.config import Config, did_you_mean, refuse_other_run
 from virel_tf.envs.make import make_env
 from virel_tf.errors import ConfigError
 from virel_tf.experiments.command_line import flag_text
+from virel_tf.experiments.identity import identity, lacking_identity, with_default_settings
+
+MOST_SEEDS = 1000
+HIGHEST_SEED = Config.__dataclass_fields__["seed"].metadata["most"]
 
 
 class Cell(NamedTuple):
@@ -28,6 +35,11 @@ class Cell(NamedTuple):
     def folder(self) -> Path:
         """Where the run writes."""
         return self.config.directory
+
+    @property
+    def given(self) -> list[str]:
+        """The names of those flags."""
+        return [flag[2:].partition("=")[0] for flag in self.flags]
 
     @property
     def command(self) -> list[str]:
@@ -52,8 +64,10 @@ def make_cells(options: ExperimentOptions, training: dict[str, Any]) -> list[Cel
             make_env(env).close()
         except ConfigError as error:
             raise ConfigError(str(error).replace("--env:", "--envs:", 1)) from None
-    return [make_cell(Path(options.out), options.cpus_per_run, env, variant, seed, swept, training)
-            for seed, env, variant, swept in itertools.product(read_seeds(options.seeds), envs, variants, sweeps)]
+    cells = [make_cell(Path(options.out), options.cpus_per_run, env, variant, seed, swept, training)
+             for seed, env, variant, swept in itertools.product(read_seeds(options.seeds), envs, variants, sweeps)]
+    refuse_same_runs(cells, Path(options.out))
+    return cells
 
 
 def make_cell(out: Path, threads: int, env: str, variant: str, seed: int, swept: dict[str, str],
@@ -64,8 +78,36 @@ def make_cell(out: Path, threads: int, env: str, variant: str, seed: int, swept:
     values = {**training, **read_flags(TRAINING_FLAGS, [f"--{flag}={value}" for flag, value in swept.items()]),
               "env": env, "variant": variant, "seed": seed, "run_dir": str(out / name), "threads": threads}
     config = with_defaults(Config, values)
-    refuse_other_run(config, config.directory)
+    try:
+        refuse_other_run(config, config.directory)
+    except ConfigError as error:
+        raise ConfigError(str(error).replace("--run_dir", "--out")) from None
     return Cell(name, config, tuple(f"--{flag}={flag_text(value)}" for flag, value in values.items()))
+
+
+def refuse_same_runs(cells: list[Cell], out: Path) -> None:
+    """ConfigError where two cells, or a cell and a run in another folder of its environment and variant, are one."""
+    places = {out.joinpath(*cell.name.split("/")[:2]) for cell in cells}
+    there = {identity(settings): folder for place in sorted(places) for folder, settings in saved_settings(place)}
+    first: dict[tuple[str, int], Cell] = {}
+    for cell in cells:
+        own = identity(dataclasses.asdict(cell.config))
+        other = first.setdefault(own, cell)
+        if other is not cell:
+            raise ConfigError(f"--sweep: {other.name} and {cell.name} would be the same run, since they differ in "
+                              "nothing that changes a number; leave one of them out")
+        if there.get(own, cell.folder) != cell.folder:
+            raise ConfigError(f"--sweep: {cell.name} would be the same run as {there[own]}, which is there already; "
+                              "leave its values out, or give another --out")
+
+
+def saved_settings(place: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """The folders of runs, plain and swept, in the folder of an environment and variant, and their settings."""
+    for path in sorted([*place.glob("*/config.json"), *place.glob("*/*/config.json")]):
+        with contextlib.suppress(OSError, ValueError):  # a damaged one is told when its own cell is looked at
+            saved = json.loads(path.read_text())
+            if not lacking_identity(saved):
+                yield path.parent, with_default_settings(saved)
 
 
 def split_list(flag: str, text: str) -> list[str]:
@@ -77,14 +119,18 @@ def split_list(flag: str, text: str) -> list[str]:
 
 
 def read_seeds(text: str) -> list[int]:
-    """5 means 1 to 5; 3,5,8 means just these."""
+    """5 means 1 to 5; 3,5,8 means just these, and 7, just that one."""
+    words = text.split(",")
     try:
-        seeds = [int(word) for word in text.split(",")]
+        numbers = [int(word) for word in (words[:-1] if len(words) > 1 and not words[-1].strip() else words)]
     except ValueError:
-        seeds = []
-    if not seeds or min(seeds) < 0 or seeds == [0]:
+        numbers = []
+    if not numbers or min(numbers) < 0 or text.strip() == "0":
         raise ConfigError(f"--seeds: {text!r} is not allowed; it must be how many, such as 5, or which, such as 3,5,8")
-    return refuse_twice("seeds", seeds) if "," in text else list(range(1, seeds[0] + 1))
+    if max(numbers) > HIGHEST_SEED or (len(numbers) if "," in text else numbers[0]) > MOST_SEEDS:
+        raise ConfigError(f"--seeds: {text!r} is not allowed; it must be at most {MOST_SEEDS} seeds, each of 0 to "
+                          f"{HIGHEST_SEED}")
+    return refuse_twice("seeds", numbers) if "," in text else list(range(1, numbers[0] + 1))
 
 
 def read_sweep(text: str, training: dict[str, Any]) -> Iterator[dict[str, str]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from virel_tf.experiments.analysis import Aggregate
 from virel_tf.experiments.anchors import ONE, Anchor, comparable_anchors
 from virel_tf.experiments.runs import Experiment, Group
@@ -26,14 +28,19 @@ def headline(experiment: Experiment, result: Aggregate | None, anchors: list[Anc
 
 
 def environment_line(groups: list[Group], anchors: list[Anchor]) -> str:
-    """The variants in an environment, best first, and whether the first is surely so."""
-    ranked = sorted(groups, key=lambda group: -group.final_scores().mean())
-    best = ranked[0]
-    shown = [f"{group.label} {group.final_scores().mean():,.0f}" for group in ranked]
-    text = f"{best.env}, {steps_text(groups)}: {'; '.join(shown[:4])}{'; ...' if len(shown) > 4 else ''}"
-    published = [anchor for anchor in comparable_anchors(anchors, best.env, best.steps) if anchor.algorithm == ONE]
+    """The variants in an environment at equal steps, best first, and whether the first is surely so."""
+    env, steps = groups[0].env, min(group.steps for group in groups)
+    scores = {group.label: group.evaluated_by(steps).final_scores(steps) for group in groups}
+    ranked = sorted((label for label in scores if len(scores[label])), key=lambda label: -scores[label].mean())
+    shown = [f"{label} {scores[label].mean():,.0f}" for label in ranked]
+    some_go_on = " (the most that all have)" if any(group.steps > steps for group in groups) else ""
+    text = f"{env}, {steps:,} steps{some_go_on}: {'; '.join(shown[:4])}{'; ...' if len(shown) > 4 else ''}"
     if len(ranked) > 1:
-        text += f" ({certainty(best, ranked[1])})"
+        text += f" ({certainty(*ranked[:2], scores)})"
+    late = [label for label in scores if label not in ranked]
+    if late:
+        text += f"; {listed(late)} had no evaluation by then"
+    published = [anchor for anchor in comparable_anchors(anchors, env, steps) if anchor.algorithm == ONE]
     if published:
         means = [anchor.mean for anchor in published]
         span = f"{means[0]:,.0f}" if len(means) == 1 else f"{min(means):,.0f} to {max(means):,.0f}"
@@ -41,13 +48,13 @@ def environment_line(groups: list[Group], anchors: list[Anchor]) -> str:
     return text + "."
 
 
-def certainty(best: Group, second: Group) -> str:
+def certainty(best: str, second: str, scores: dict[str, np.ndarray]) -> str:
     """Whether the better of two groups is better beyond doubt."""
-    one, other = mean_interval(best.final_scores()), mean_interval(second.final_scores())
+    one, other = mean_interval(scores[best]), mean_interval(scores[second])
     if one.value == other.value:
         return "the first place is shared"
-    if min(len(best.runs), len(second.runs)) < 2:
-        return f"one seed of {best.label if len(best.runs) == 1 else second.label} does not tell which is better"
+    if min(len(scores[best]), len(scores[second])) < 2:
+        return f"one seed of {best if len(scores[best]) == 1 else second} does not tell which is better"
     if one.low > other.high:
         return "the first is ahead of the second: their 95 % intervals do not meet"
     return "the 95 % intervals of the first two overlap"
@@ -61,12 +68,6 @@ def aggregate_line(result: Aggregate) -> str:
     where = result.envs[0] if len(result.envs) == 1 else f"{len(result.envs)} environments"
     return (f"Over {where}, at equal steps, {listed(best)} {'has' if len(best) == 1 else 'have'} the "
             f"highest interquartile mean score, {value:.2f} ({low:.2f} to {high:.2f}); 0 is random, 1 published {ONE}.")
-
-
-def steps_text(groups: list[Group]) -> str:
-    """The number of steps, or from where to where it goes."""
-    steps = sorted({group.steps for group in groups})
-    return f"{steps[0]:,} steps" if len(steps) == 1 else f"{steps[0]:,} to {steps[-1]:,} steps"
 
 
 def listed(names: list[str]) -> str:

@@ -24,7 +24,6 @@ body { font: 16px/1.55 system-ui, sans-serif; color: var(--1c2128); background: 
   max-width: 80rem; margin: 0 auto; padding: 1.5rem 1rem 4rem; }
 h1 { font-size: 1.7rem; line-height: 1.2; margin: 0 0 .5rem; }
 h2 { font-size: 1.25rem; margin: 2.5rem 0 .5rem; }
-h3 { font-size: 1.05rem; margin: 1.5rem 0 .25rem; }
 p, li { max-width: 46rem; }
 .note, figcaption, caption, summary { color: var(--57606a); font-size: .875rem; }
 .side { display: grid; gap: 1rem 2rem; grid-template-columns: repeat(auto-fit, minmax(min(100%%, 24rem), 1fr)); }
@@ -68,8 +67,8 @@ def page(title: str, body: list[str]) -> str:
             f"<h1>{html.escape(title)}</h1>\n" + "\n".join(body) + "\n</main>\n</body>\n</html>\n")
 
 
-def heading(text: str, level: int = 2) -> str:
-    return f"<h{level}>{html.escape(text)}</h{level}>"
+def heading(text: str) -> str:
+    return f"<h2>{html.escape(text)}</h2>"
 
 
 def paragraph(text: str, note: bool = False) -> str:

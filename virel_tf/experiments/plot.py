@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from virel_tf.config import did_you_mean
 from virel_tf.errors import ConfigError
-from virel_tf.experiments.analysis import aggregate
+from virel_tf.experiments.analysis import aggregate, follows_epsilon
 from virel_tf.experiments.anchors import read_anchors
 from virel_tf.experiments.figures import Picture, aggregate_pictures, curves_picture, epsilon_picture, file_of
 from virel_tf.experiments.runs import Experiment, read_experiment
@@ -17,19 +17,20 @@ if TYPE_CHECKING:
     from virel_tf.commands import PlotOptions
 
 
-def write_plot(options: PlotOptions) -> Path:
-    """Draws the figure into the file, whose name says the format; returns its path."""
+def write_plot(options: PlotOptions) -> tuple[Path, list[str]]:
+    """Draws the figure into the file, whose name says the format; returns its path and the missing cells in words."""
     experiment = read_experiment([Path(name) for name in options.runs])
     if options.env:
         if options.env not in experiment.envs:
             raise ConfigError(f"--env: there is no run of {options.env!r}; it must be one of "
                               f"{', '.join(experiment.envs)}" + did_you_mean(options.env, experiment.envs))
-        experiment = experiment._replace(groups=experiment.of(options.env))
+        experiment = Experiment(experiment.of(options.env),
+                                [cell for cell in experiment.missing if cell.env == options.env])
     picture = draw(experiment, options)
     path = Path(options.out)
     ensure_writable(path.parent)
     atomic_write(path, file_of(picture.figure, path.suffix.lower()[1:]))
-    return path
+    return path, [cell.words for cell in experiment.missing]
 
 
 def draw(experiment: Experiment, options: PlotOptions) -> Picture:
@@ -38,6 +39,8 @@ def draw(experiment: Experiment, options: PlotOptions) -> Picture:
         return curves_picture(experiment, experiment.envs)
     if options.figure == "epsilon":
         picture = epsilon_picture(experiment, experiment.envs)
+        if picture is None and any(map(follows_epsilon, experiment.groups)):
+            raise ConfigError("--figure=epsilon: no run here has logged epsilon yet")
         if picture is None:
             raise ConfigError("--figure=epsilon: no run here has a temperature that follows epsilon, as beta's does")
         return picture

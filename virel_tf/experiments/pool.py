@@ -47,16 +47,15 @@ class LocalPool:
             process.wait()
 
 
-def launch(command: list[str], folder: Path, directory: str | None = None) -> subprocess.Popen:
+def launch(command: list[str], folder: Path) -> subprocess.Popen:
     """Starts training in a process that writes what it has to say to the run's folder and ends with this one.
 
     A session of its own keeps Ctrl-C from reaching it twice: the experiment passes the wish to stop on.
     """
-    folder = Path(directory or ".") / folder
     folder.mkdir(parents=True, exist_ok=True)
     with open(folder / OUTPUT, "ab") as output:
         return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
-                                cwd=directory, start_new_session=True, preexec_fn=end_with_parent())
+                                start_new_session=True, preexec_fn=end_with_parent())
 
 
 def end_with_parent() -> Callable[[], None] | None:

@@ -6,9 +6,11 @@ import os
 import signal
 import socket
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
-from virel_tf.errors import ConfigError, RunError
+from virel_tf.errors import ConfigError
 from virel_tf.experiments.grid import Cell
 from virel_tf.experiments.pool import launch
 
@@ -18,7 +20,7 @@ SAVE_WITHIN = 60.0  # seconds that tasks have to save when the experiment is sto
 class RayPool:
     """Tasks of a Ray cluster, which queues what does not fit."""
 
-    def __init__(self, address: str, cpus: int, gpus: float, jobs: int) -> None:
+    def __init__(self, address: str, cpus: int, gpus: float, jobs: int, warn: Callable[[str], None]) -> None:
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         try:
             import ray
@@ -28,11 +30,17 @@ class RayPool:
             if ":" in address and "/" not in address:  # Ray itself would wait for minutes
                 host, _, port = address.rpartition(":")
                 socket.create_connection((host, int(port)), timeout=10).close()
-            ray.init(None if address == "local" else address, log_to_driver=False, logging_level="ERROR",
+            ray.init(address, log_to_driver=False, logging_level="ERROR",
                      **(dict(include_dashboard=False) if address == "local" else {}))
         except (OSError, ValueError, RuntimeError) as error:
             raise ConfigError(f"--ray_address: no cluster at {address!r} ({str(error).splitlines()[0]}); it must be "
                               "local, auto, or HOST:PORT of a cluster's head") from None
+        lack = lacking_resources(ray.nodes(), cpus, gpus)
+        if lack and address == "local":
+            ray.shutdown()
+            raise ConfigError(f"{lack}; it must be one that this machine has")
+        if lack:  # a cluster may grow
+            warn(f"virel-tf: {lack}; the runs wait until one has")
         self._ray = ray
         self._slots = jobs or sys.maxsize
         # A task that is lost is told to the experiment, which starts it again once nobody holds its folder.
@@ -45,22 +53,25 @@ class RayPool:
 
     def start(self, cell: Cell) -> None:
         """Hands a cell to Ray."""
-        task = self._train.options(name=cell.name).remote(cell.command[1:], str(cell.folder), os.getcwd())
+        task = self._train.options(name=cell.name).remote(cell.command[1:], str(cell.folder))
         self._tasks[cell.name] = cell, task
 
-    def ended(self) -> list[tuple[Cell, int]]:
-        """Cells whose task has ended since the last call, and its exit code (SIGKILL's where it was lost)."""
+    def ended(self) -> list[tuple[Cell, int | str]]:
+        """Cells whose task has ended since the last call, and its exit code.
+
+        That is SIGKILL's where the task was lost, and words where no process could be started.
+        """
         by_task = {task: cell for cell, task in self._tasks.values()}
         over, _ = self._ray.wait(list(by_task), num_returns=len(by_task), timeout=0) if by_task else ([], [])
         return [(by_task[task], self._exit_code(by_task[task], task)) for task in over]
 
-    def _exit_code(self, cell: Cell, task: object) -> int:
+    def _exit_code(self, cell: Cell, task: object) -> int | str:
         del self._tasks[cell.name]
         errors = self._ray.exceptions
         try:
             return self._ray.get(task)
         except errors.RayTaskError as error:  # the task itself could not do its work, on this machine or any other
-            raise RunError(f"{cell.name}: cannot be started on the cluster: {str(error.cause)}") from None
+            return str(error.cause)
         except errors.RayError:
             return -signal.SIGKILL
 
@@ -74,9 +85,18 @@ class RayPool:
         self._ray.shutdown()
 
 
-def train_cell(arguments: list[str], folder: str, directory: str) -> int:
-    """The task: training in a process of its own, below the directory the experiment was started in."""
-    process = launch([sys.executable, *arguments], Path(folder), directory)
+def lacking_resources(nodes: list[dict[str, Any]], cpus: int, gpus: float) -> str:
+    """What is asked for and no node has, in words; empty where one has it."""
+    have = [(node["Resources"].get("CPU", 0), node["Resources"].get("GPU", 0)) for node in nodes if node["Alive"]]
+    if any(cpus <= cores and gpus <= cards for cores, cards in have):
+        return ""
+    told = ", ".join(f"{cores:g} and {cards:g}" for cores, cards in sorted(set(have), reverse=True))
+    return f"--cpus_per_run={cpus} --gpus_per_run={gpus:g}: no node has as many cores and GPUs (there are: {told})"
+
+
+def train_cell(arguments: list[str], folder: str) -> int:
+    """The task: training in a process of its own."""
+    process = launch([sys.executable, *arguments], Path(folder))
     try:
         return process.wait()
     except BaseException:  # Ray's way to say that the task is not wanted any more

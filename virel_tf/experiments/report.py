@@ -10,7 +10,7 @@ from pathlib import Path
 from virel_tf.commands import ReportOptions
 from virel_tf.experiments import analysis, page
 from virel_tf.experiments.analysis import Aggregate, Table
-from virel_tf.experiments.anchors import Anchor, read_anchors, scale_of
+from virel_tf.experiments.anchors import Anchor, read_anchors
 from virel_tf.experiments.figures import (
     Picture,
     aggregate_pictures,
@@ -36,13 +36,19 @@ def write_report(folders: list[Path], out: Path, title: str = TITLE, samples: in
     body = report.body(samples)
     for folder in (out, out / "figures", out / "tables"):
         ensure_writable(folder)
-    for picture in report.pictures:
-        atomic_write(out / "figures" / f"{picture.name}.png", file_of(picture.figure, "png"))
-    for table in report.tables:
-        atomic_write(out / "tables" / f"{table.name}.csv", csv_of(table))
+    write_all(out / "figures", ".png", {picture.name: file_of(picture.figure, "png") for picture in report.pictures})
+    write_all(out / "tables", ".csv", {table.name: csv_of(table) for table in report.tables})
     atomic_write(out / "report.html", page.page(title, body).encode())
-    return out / "report.html", [f"{cell.env} {cell.label} seed{'s' if len(cell.seeds) > 1 else ''} "
-                                 f"{', '.join(map(str, cell.seeds))}: {cell.what}" for cell in experiment.missing]
+    return out / "report.html", [cell.words for cell in experiment.missing]
+
+
+def write_all(folder: Path, suffix: str, files: dict[str, bytes]) -> None:
+    """Writes the files, and deletes those of an earlier report that this one does not have."""
+    for name, data in files.items():
+        atomic_write(folder / f"{name}{suffix}", data)
+    for path in folder.glob(f"*{suffix}"):
+        if path.name.removesuffix(suffix) not in files:
+            path.unlink()
 
 
 class Report:
@@ -69,8 +75,8 @@ class Report:
             "How many steps each run has, and, unfolded, the command that makes it again and the versions it was made "
             "with. Every table of this page is a CSV file in tables/, every figure a PNG in figures/.", note=True),
                   self.runs(), page.heading("Missing or shorter")]
-        missing = analysis.missing_table(self.experiment)
-        return parts + [self.table(missing) if missing.rows else page.paragraph("Nothing: the grid is full.")]
+        missing = self.table(analysis.missing_table(self.experiment))  # a file in any case
+        return parts + [missing if self.experiment.missing else page.paragraph("Nothing: the grid is full.")]
 
     def environment(self, env: str) -> str:
         """Learning curves beside final returns."""
@@ -80,7 +86,7 @@ class Report:
                              "evaluations and more, each point is the mean of the last ten, so that a line ends at "
                              "its final return.")
         scores = self.table(analysis.scores_table(self.experiment, env, self.anchors))
-        scale = scale_of(self.anchors, env, max(group.steps for group in self.experiment.of(env)))
+        scale = analysis.scale_in(self.experiment, env, self.anchors)
         note = ("There is no score, for want of a published return of SAC." if scale is None else
                 f"Score: 0 is the return of random actions, {scale.zero:,.1f}; 1 that of published SAC after "
                 f"{scale.steps:,} steps, {scale.one:,.0f}.")
@@ -103,9 +109,10 @@ class Report:
             "than too wide."))
         left_out = [env for env in self.experiment.envs if env not in result.envs]
         left_out += [label for label in self.experiment.labels if label not in result.scores]
+        left_out += result.late
         if left_out:
-            parts.append(page.paragraph(f"Left out, for want of two seeds everywhere or of a published return: "
-                                        f"{', '.join(left_out)}."))
+            parts.append(page.paragraph(f"Left out, for want of two seeds everywhere, of a published return, or of an "
+                                        f"evaluation up to these steps: {', '.join(left_out)}."))
         captions = {"iqm": "Mean of the middle half of all scores.",
                     "profiles": "The higher and the further right a line, the better.",
                     "improvement": "How often a run of the variant with the highest interquartile mean beats one of "

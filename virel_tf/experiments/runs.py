@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import json
 from pathlib import Path
@@ -11,23 +10,30 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from virel_tf.algorithms.registry import RECIPES
-from virel_tf.config import Config
 from virel_tf.errors import ConfigError
 from virel_tf.experiments.command_line import own_settings
-from virel_tf.experiments.record import Cell, unfinished_cells
+from virel_tf.experiments.identity import (
+    changes_numbers,
+    fingerprint,
+    identity,
+    lacking_identity,
+    with_default_settings,
+)
+from virel_tf.experiments.record import planned_cells
 from virel_tf.experiments.statistics import final_score
 from virel_tf.train.logging import Row, read_rows
 
-FIELDS = {field.name: field for field in dataclasses.fields(Config)}
-IDENTITY = ("env", "variant", "seed")
+LEAST_LENGTH = 0.5  # of the longest run of a group: what has less steps is left out of its numbers
 
 
 class Run(NamedTuple):
-    """One run: the settings it was made with, and a row for each of its evaluations."""
+    """One run: the settings it was made with, and a row for each of its evaluations; or one that was just planned."""
 
     folder: Path
     settings: dict[str, Any]
     rows: list[Row]
+    state: str = ""  # what an experiment recorded of it, where it is not done
+    there: bool = True
 
     @property
     def env(self) -> str:
@@ -45,6 +51,10 @@ class Run(NamedTuple):
     def steps(self) -> int:
         """Of its last evaluation; 0 before the first."""
         return int(self.series("eval_return")[0].max(initial=0))
+
+    def evaluated_by(self, step: float) -> bool:
+        """Whether it has an evaluation up to that step."""
+        return len(self.series("eval_return", step)[0]) > 0
 
     def series(self, column: str, until: float = np.inf) -> tuple[np.ndarray, np.ndarray]:
         """Steps and values of a column where it has finite ones, up to a step."""
@@ -71,15 +81,24 @@ class Group(NamedTuple):
         """Up to which every seed has been evaluated."""
         return min(run.steps for run in self.runs)
 
+    @property
+    def longest(self) -> int:
+        """Up to which some seed has been evaluated."""
+        return max(run.steps for run in self.runs)
+
+    def evaluated_by(self, step: float) -> Group:
+        """The group of those runs that have an evaluation up to that step."""
+        return self._replace(runs=[run for run in self.runs if run.evaluated_by(step)])
+
     def final_scores(self, until: float | None = None) -> np.ndarray:
         """[seeds]: of each run, at `until` or where the group ends."""
         return np.array([final_score(run.series("eval_return", until or self.steps)[1]) for run in self.runs])
 
     def curves(self, column: str) -> tuple[np.ndarray, np.ndarray]:
-        """Steps and [seeds, steps]: a column of all runs, interpolated where they were not evaluated at one step."""
-        series = [run.series(column) for run in self.runs]
-        if not all(len(steps) for steps, _ in series):
-            return np.zeros(0), np.zeros([len(series), 0])
+        """Steps and [seeds, steps]: a column of the runs that have it, interpolated between their evaluations."""
+        series = [pair for run in self.runs if len((pair := run.series(column))[0])]
+        if not series:
+            return np.zeros(0), np.zeros([0, 0])
         first, last = max(steps[0] for steps, _ in series), min(steps[-1] for steps, _ in series)
         grid = np.unique(np.concatenate([steps for steps, _ in series]))
         grid = grid[(grid >= first) & (grid <= last)]
@@ -99,7 +118,7 @@ def read_runs(folders: list[Path]) -> list[Run]:
             found.setdefault(path.parent.resolve(), read_run(path.parent))
     cells: dict[tuple[str, int], Run] = {}
     for run in found.values():
-        first = cells.setdefault((fingerprint(run), run.seed), run)
+        first = cells.setdefault(identity(run.settings), run)
         if first is not run:
             raise ConfigError(f"'{first.folder}' and '{run.folder}' are the same run, {run.env} {run.variant} seed "
                               f"{run.seed} with the same settings; leave one of them out")
@@ -107,30 +126,23 @@ def read_runs(folders: list[Path]) -> list[Run]:
 
 
 def read_run(folder: Path) -> Run:
-    """A run as far as it has come. Settings of other versions stay, and those it lacks have their defaults."""
+    """A run as far as it has come."""
     path = folder / "config.json"
     try:
         saved = json.loads(path.read_text())
     except (OSError, ValueError) as error:
         raise ConfigError(f"'{path}' cannot be read: {error}") from error
-    missing = [name for name in IDENTITY if not isinstance(saved, dict) or name not in saved]
+    missing = lacking_identity(saved)
     if missing:
-        raise ConfigError(f"'{path}' does not say the run's {', '.join(missing)}")
-    defaults = {name: field.default for name, field in FIELDS.items()}
-    return Run(folder, defaults | saved, read_rows(folder / "metrics.csv")[1])
-
-
-def fingerprint(run: Run) -> str:
-    """What runs of one group share: all settings but the seed and those that change no number."""
-    return json.dumps({name: value for name, value in run.settings.items()
-                       if name in ("env", "variant") or changes_numbers(name)}, sort_keys=True)
+        raise ConfigError(f"'{path}' does not say the run's {', '.join(missing)}, or not as it should")
+    return Run(folder, with_default_settings(saved), read_rows(folder / "metrics.csv")[1])
 
 
 def group_runs(runs: list[Run]) -> list[Group]:
     """Runs that differ in the seed alone, by environment, and then in the order in which variants are listed."""
     together: dict[str, list[Run]] = {}
     for run in runs:
-        together.setdefault(fingerprint(run), []).append(run)
+        together.setdefault(fingerprint(run.settings), []).append(run)
     groups = [Group(same[0].env, same[0].variant, same[0].variant, sorted(same, key=lambda run: run.seed))
               for same in together.values()]
     telling = {variant: telling_settings([group for group in groups if group.variant == variant])
@@ -157,11 +169,6 @@ def telling_settings(groups: list[Group]) -> set[str]:
     return telling
 
 
-def changes_numbers(name: str) -> bool:
-    """Whether a setting, other than environment, variant and seed, makes a run another one."""
-    return name not in IDENTITY and not (name in FIELDS and FIELDS[name].metadata["may_change"])
-
-
 def label_of(group: Group, telling: set[str]) -> str:
     """The variant, and what tells the group from others of that variant."""
     own = own_settings(group.runs[0].settings)
@@ -186,15 +193,38 @@ class Experiment(NamedTuple):
         """The groups of one environment."""
         return [group for group in self.groups if group.env == env]
 
+    def steps_in(self, env: str) -> int:
+        """Of the longest group of one environment."""
+        return max(group.steps for group in self.of(env))
+
 
 def read_experiment(folders: list[Path]) -> Experiment:
     """All runs in or below the folders; ConfigError where none has been evaluated."""
-    groups = group_runs(read_runs(folders))
-    evaluated = [group._replace(runs=[run for run in group.runs if run.steps]) for group in groups]
-    evaluated = [group for group in evaluated if group.runs]
-    if not evaluated:
+    groups = group_runs(with_planned(read_runs(folders), folders))
+    compared = [group for group in map(without_left_out, groups) if group.runs]
+    if not compared:
         raise ConfigError(f"'{folders[0]}': no run in it has been evaluated yet")
-    return Experiment(evaluated, missing_cells(groups, unfinished_cells(folders, groups)))
+    return Experiment(compared, missing_cells(groups))
+
+
+def with_planned(runs: list[Run], folders: list[Path]) -> list[Run]:
+    """The runs with what experiments recorded of them, and the runs that they planned and that are not there."""
+    found = {identity(run.settings): run for run in runs}
+    names = {run.folder.resolve(): identity(run.settings) for run in runs}
+    for cell in planned_cells(folders):
+        planned = Run(cell.folder, cell.settings, [], cell.state, there=False)
+        name = names.get(cell.folder, identity(cell.settings))
+        run = found.get(name, planned)
+        if not cell.done_since(run.steps):
+            found[name] = run._replace(state=cell.state)
+    return list(found.values())
+
+
+def without_left_out(group: Group) -> Group:
+    """The runs that the group's numbers are made of: since all end with the shortest, it must not be too short."""
+    runs = [run for run in group.runs if run.steps and run.steps >= LEAST_LENGTH * group.longest]
+    end = min((run.steps for run in runs), default=0)
+    return group._replace(runs=runs).evaluated_by(end)
 
 
 class Missing(NamedTuple):
@@ -205,21 +235,41 @@ class Missing(NamedTuple):
     seeds: list[int]
     what: str
 
+    @property
+    def words(self) -> str:
+        """All of it in a line."""
+        seeds = ", ".join(map(str, self.seeds))
+        return f"{self.env} {self.label} seed{'s' if len(self.seeds) > 1 else ''} {seeds}: {self.what}"
 
-def missing_cells(groups: list[Group], unfinished: dict[Cell, str]) -> list[Missing]:
+
+def missing_cells(groups: list[Group]) -> list[Missing]:
     """Every environment, label and seed that occurs, against every other; a run is whole when none there is longer.
 
     What a record says of a cell that is not there, or not whole, is told with it.
     """
-    cells = {(group.env, group.label, run.seed): run.steps for group in groups for run in group.runs}
-    envs, labels, seeds = (dict.fromkeys(names) for names in zip(*cells, *unfinished, strict=True))
+    cells = {(group.env, group.label, run.seed): (run, group) for group in groups for run in group.runs}
+    envs, labels, seeds = (dict.fromkeys(names) for names in zip(*cells, strict=True))
+    longest = {env: max(group.longest for group in groups if group.env == env) for env in envs}
     found: dict[tuple[str, str, str], list[int]] = {}
     for env, label, seed in itertools.product(envs, labels, sorted(seeds)):
-        steps = cells.get((env, label, seed))
-        longest = max((length for cell, length in cells.items() if cell[0] == env), default=0)
-        state = unfinished.get((env, label, seed), "")
-        if steps and steps == longest and not state:
-            continue
-        what = "absent" if steps is None else f"{steps:,} of {longest:,} steps" if steps else "no evaluation yet"
-        found.setdefault((env, label, f"{what} ({state})" if state else what), []).append(seed)
+        run, group = cells.get((env, label, seed), (None, None))
+        what = shortcoming(run, group, longest[env]) if run else "absent"
+        if run and run.state:
+            what = f"{what or f'{run.steps:,} steps'} ({run.state})"
+        if what:
+            found.setdefault((env, label, what), []).append(seed)
     return [Missing(env, label, seeds, what) for (env, label, what), seeds in found.items()]
+
+
+def shortcoming(run: Run, group: Group, longest: int) -> str:
+    """What a run lacks, where the longest of its environment has so many steps; empty where it is whole."""
+    compared = without_left_out(group)
+    if not run.there:
+        return "absent"
+    if not run.steps:
+        return "no evaluation yet"
+    if run in compared.runs:
+        return f"{run.steps:,} of {longest:,} steps" if run.steps < longest else ""
+    if run.steps < LEAST_LENGTH * group.longest:
+        return f"left out: {run.steps:,} of {group.longest:,} steps"
+    return f"left out: no evaluation up to step {compared.steps:,}"

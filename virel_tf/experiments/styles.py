@@ -45,7 +45,15 @@ def looks_of(labels: list[str]) -> dict[str, Look]:
     for label in labels:
         look = LOOKS.get(label.split(",")[0])
         if look is None or look in looks.values():
-            look = SPARE[spare % len(SPARE)]
+            look = spare_look(spare)
             spare += 1
         looks[label] = look
     return looks
+
+
+def spare_look(number: int) -> Look:
+    """The first are SPARE; then colours, lines and markers go on in turn, each out of step with the others."""
+    count = len(SPARE)
+    line = number + number // count
+    marker = line + number // count**2
+    return Look(SPARE[number % count].colour, SPARE[line % count].line, SPARE[marker % count].marker)

@@ -33,7 +33,7 @@ class Line(NamedTuple):
 
 
 class Table:
-    """Shows lines; messages go above them."""
+    """Shows lines; messages go above them until they are to be kept."""
 
     def __init__(self, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic) -> None:
         self._stream = stream or sys.stderr
@@ -49,10 +49,12 @@ class Table:
             self._drawn = 0
             self._due = self._clock()
 
-    def show(self, lines: list[Line], now: bool = False) -> None:
-        """Shows the state of the cells, if the last time was long enough ago or it is wanted now."""
-        if self._clock() < self._due and not now:
-            return
+    def due(self) -> bool:
+        """Whether the last showing was long enough ago."""
+        return self._clock() >= self._due
+
+    def show(self, lines: list[Line]) -> None:
+        """Shows the state of the cells."""
         self._due = self._clock() + (REDRAW_EVERY if self._terminal else PRINT_EVERY)
         if not self._terminal:
             self._write(summary(lines) + "\n")
@@ -61,6 +63,10 @@ class Table:
         text = [line[:size.columns - 1] for line in table(lines, room=size.lines - 4)]
         self._write(self._clear() + "\n".join(text) + "\n")
         self._drawn = len(text)
+
+    def keep(self) -> None:
+        """Lets what is shown stand; messages and further showings go below it."""
+        self._drawn = 0
 
     def _clear(self) -> str:
         return f"\x1b[{self._drawn}F\x1b[J" if self._drawn else ""

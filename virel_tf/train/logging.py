@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import csv
 import io
+import math
 import os
 import re
 from collections.abc import Iterator
@@ -140,4 +141,8 @@ def read_rows(path: Path, keep_rows: int | None = None) -> tuple[list[str], list
     for number, cells in enumerate(table, start=2):
         if len(cells) != len(columns):
             raise RunError(f"{path} is damaged: line {number} has {len(cells)} cells for {len(columns)} columns")
-    return columns, [_parsed(columns, cells) for cells in table]
+    rows = [_parsed(columns, cells) for cells in table]
+    for number, row in enumerate(rows, start=2):
+        if not isinstance(row.get("step"), (int, float)) or not math.isfinite(row["step"]):
+            raise RunError(f"{path} is damaged: line {number} has no number as its step")
+    return columns, rows

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TextIO
 
 import numpy as np
 
@@ -30,6 +31,8 @@ from virel_tf.train.logging import MetricsLog
 from virel_tf.train.progress import Progress
 from virel_tf.train.run import Iteration, Run
 from virel_tf.train.triggers import StopRequest, crossed
+
+LOCK_TRIES, LOCK_WAIT = 10, 0.1  # how often to try for a folder's lock before the last time, and seconds between
 
 
 def train(config: Config) -> int:
@@ -57,13 +60,23 @@ def only_writer(folder: Path) -> Iterator[None]:
     """Holds the folder's lock, so that two processes never write one run."""
     try:
         lock = open(folder / ".lock", "w")
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        take_lock(lock)
     except BlockingIOError:
         raise RunError(f"another process is training in {folder}") from None
     except OSError as error:
         raise RunError(f"cannot lock {folder}: {error.strerror}") from error
     with lock:
         yield
+
+
+def take_lock(lock: TextIO) -> None:
+    """For this process alone; BlockingIOError where another holds it for long."""
+    for _ in range(LOCK_TRIES):
+        try:
+            return fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:  # perhaps somebody who just looks whether it is held: experiments.folder.in_use
+            time.sleep(LOCK_WAIT)
+    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 class Training:

@@ -1,0 +1,53 @@
+"""Cells of an experiment whose processes a test ends as it likes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from virel_tf.commands import ExperimentOptions
+from virel_tf.experiments.grid import make_cells
+
+
+def cells_of(out: Path, training: dict | None = None, **options):
+    return make_cells(ExperimentOptions(out=str(out), **options), training or {})
+
+
+def export(folder: Path, step: int) -> None:
+    version = folder / "policy" / "last" / "1"
+    version.mkdir(parents=True, exist_ok=True)
+    (version / "metadata.json").write_text(json.dumps({"step": step}))
+
+
+class ScriptedPool:
+    """Ends each cell at once, with the next exit code of its script; 0 leaves a finished run behind."""
+
+    def __init__(self, codes: dict[str, list[int | str]]) -> None:
+        self.codes, self.running, self.started = codes, [], []
+
+    def slots(self) -> int:
+        return 1
+
+    def start(self, cell) -> None:
+        assert not self.running
+        self.started.append(cell.name)
+        self.running.append(cell)
+
+    def ended(self) -> list:
+        over = [(cell, self.codes[cell.name].pop(0)) for cell in self.running]
+        self.running = []
+        for cell, code in over:
+            cell.folder.mkdir(parents=True, exist_ok=True)
+            (cell.folder / "output.log").write_text("virel-tf: something is wrong\n")
+            if code == 0:
+                export(cell.folder, cell.config.total_steps)
+        return over
+
+    def stop(self) -> None:
+        pass
+
+
+def recorded(out: Path) -> dict[str, tuple[str, str]]:
+    """Name -> state and reason of the cells in experiment.json."""
+    cells = json.loads((out / "experiment.json").read_text())["cells"]
+    return {cell["name"]: (cell["state"], cell["reason"]) for cell in cells}
