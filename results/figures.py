@@ -1,5 +1,6 @@
-"""Draws the figures of the studies from the metrics.csv files in this folder.
+"""Draws the figures of the studies from the metrics.csv files in this folder, and prints the tables of README.md.
 
+    virel-tf report results/runs --out=results/report --title="The published runs"
     python results/figures.py
 """
 
@@ -57,6 +58,33 @@ def draw_initialisation() -> None:
     figure.savefig(HERE / "initialisation.png", dpi=110)
 
 
+def print_scores() -> None:
+    """The final returns of the report, as a Markdown table."""
+    print("| environment, steps | variant | seeds | mean (95 % interval) | where |\n|---|---|---|---|---|")
+    for path in sorted((HERE / "report" / "tables").glob("scores-*.csv")):
+        env = path.stem.removeprefix("scores-")
+        with open(path, newline="") as file:
+            for row in csv.DictReader(file):
+                digits = 0 if abs(float(row["mean"])) >= 100 else 1
+                mean, low, high = (f"{float(row[name]):.{digits}f}" if row[name] else ""
+                                   for name in ("mean", "95 % low", "95 % high"))
+                interval = f" ({low} to {high})" if low else ""
+                print(f"| {env}, {int(row['steps']):,} | {row['variant']} | {row['seeds']} | {mean}{interval} "
+                      f"| {row['source']} |")
+
+
+def print_coupling() -> None:
+    """What options of the critic do to epsilon and what follows it: means over each run's last ten evaluations."""
+    print("| critic | --lambda_rule | epsilon | temperature | entropy | return |\n|---|---|---|---|---|---|")
+    for path in sorted((STUDIES / "coupling").glob("*/*/metrics.csv")):
+        means = (column(path, name)[-10:].mean() for name in ("epsilon", "temperature", "entropy", "eval_return"))
+        epsilon, temperature, entropy, return_ = means
+        print(f"| {path.parts[-3]} | {path.parts[-2]} | {epsilon:.3g} | {temperature:.2g} | {entropy:.1f} "
+              f"| {return_:.0f} |")
+
+
 if __name__ == "__main__":
     draw_epsilon()
     draw_initialisation()
+    print_scores()
+    print_coupling()
