@@ -124,6 +124,18 @@ def test_only_a_changed_policy_is_a_new_version(pendulum, tmp_path):
                                rtol=0, atol=3e-6)
 
 
+def test_another_policy_or_format_of_the_same_weights_is_a_new_version(tmp_path):
+    run = make_run(tmp_path / "run", env="InvertedPendulum-v4", variant="ddpg")
+    save_policy(policy_path(run.folder, "last"), run.policy, 1000, run.critics.online)
+    asked = [("best", "saved_model"), ("best", "litert"), ("best", "litert"), ("last", "litert"),
+             ("best", "saved_model")]
+    paths = [Path(export_run(run.folder, which, tmp_path / "model", format)["path"]) for which, format in asked]
+    assert [path.name for path in paths] == ["1", "2", "2", "3", "4"]
+    metadata = [json.loads((path / "metadata.json").read_text()) for path in paths]
+    assert [(about["policy"], about["file_format"]) for about in metadata] == asked
+    assert (paths[1] / "policy.tflite").is_file() and (paths[4] / "saved_model.pb").is_file()
+
+
 def test_metadata_says_what_the_policy_is(humanoid):
     metadata = json.loads((humanoid.export / "metadata.json").read_text())
     expected = {"env": "Humanoid-v4", "variant": "beta", "policy": "best", "step": 1000, "return": 12.5, "seed": 1,

@@ -35,10 +35,10 @@ def export_run(run_dir: str | Path, which: str = "best", out: str | Path = "",
     return_ = evaluated_return(Path(run_dir), weights.step)
     folder = Path(out) if out else Path(run_dir) / FOLDERS[format] / which
     version = newest_version(folder)
-    new = version is None or not holds(version, weights)
+    new = version is None or not holds(version, weights, which, format)
     if new:
         env = make_env(config.env)
-        metadata = describe(config, env, which, weights.step, return_, weights.fingerprint)
+        metadata = describe(config, env, which, format, weights.step, return_, weights.fingerprint)
         version = add_version(folder, writer(format, config, env, weights, metadata, folder.resolve().name))
         env.close()
     if format == "saved_model" and not out:
@@ -65,14 +65,15 @@ def writer(format: str, config: Config, env: Environment, weights: SavedWeights,
     return lambda folder: write_converted(folder, served, metadata, files(served))
 
 
-def holds(version: Path, weights: SavedWeights) -> bool:
-    """Whether a version was made from these weights by this version of the package."""
+def holds(version: Path, weights: SavedWeights, which: str, format: str) -> bool:
+    """Whether a version is this policy with these weights in this format, made by this version of the package."""
     try:
         metadata = json.loads((version / "metadata.json").read_text())
     except (OSError, ValueError):
         return False
-    return (metadata.get("fingerprint"), metadata.get("versions", {}).get("virel_tf")) == (weights.fingerprint,
-                                                                                         virel_tf.__version__)
+    made = [metadata.get(name) for name in ("fingerprint", "policy", "file_format")]
+    return [*made, metadata.get("versions", {}).get("virel_tf")] == [weights.fingerprint, which, format,
+                                                                     virel_tf.__version__]
 
 
 def write_models_config(folder: Path) -> None:

@@ -14,16 +14,16 @@ from virel_tf.config import Config
 from virel_tf.envs.make import Environment
 from virel_tf.provenance import git_revision, versions
 
-FORMAT = 1
+FORMAT = 1  # of metadata.json itself
 
 
-def describe(config: Config, env: Environment, which: str, step: int, return_: float | None,
+def describe(config: Config, env: Environment, which: str, file_format: str, step: int, return_: float | None,
              fingerprint: str) -> dict[str, Any]:
     """All but the signatures."""
     return dict(
-        format=FORMAT, env=config.env, variant=config.variant, seed=config.seed, policy=which, step=step,
-        **{"return": return_}, deterministic=config.recipe.policy == "deterministic", discount=config.discount,
-        reward_scale=config.reward_scale, path_length=config.path_length,
+        format=FORMAT, file_format=file_format, env=config.env, variant=config.variant, seed=config.seed,
+        policy=which, step=step, **{"return": return_}, deterministic=config.recipe.policy == "deterministic",
+        discount=config.discount, reward_scale=config.reward_scale, path_length=config.path_length,
         observation=dict(size=env.observation_size, space=str(env.observation_space),
                          layout=layout(env.observation_space)),
         action=dict(size=env.action_size, space=str(env.action_space), shape=list(env.action_space.shape),
