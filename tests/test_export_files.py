@@ -118,6 +118,7 @@ def test_only_a_changed_policy_is_a_new_version(pendulum, tmp_path):
     other = make_run(tmp_path / "other", env="InvertedPendulum-v4", variant="ddpg", seed=2)
     second = export_run(other.folder, out=tmp_path / "model")
     assert (second["path"], second["new"]) == (str(tmp_path / "model" / "2"), True)
+    assert 'tf.saved_model.load("model/2")' in (tmp_path / "model" / "2" / "README.md").read_text()
     assert contents(tmp_path / "model" / "1") == before
     observation = other.observations(5)
     np.testing.assert_allclose(virel_tf.load_policy(tmp_path / "model")(observation), other.action(observation),

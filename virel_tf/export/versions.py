@@ -47,6 +47,11 @@ def numbers(folder: Path) -> list[int]:
     return [int(path.name) for path in folder.iterdir() if path.name.isdecimal() and path.is_dir()]
 
 
+def number_of(version: Path) -> int:
+    """The number of a version, be it still under its temporary name."""
+    return int(version.name.removeprefix(TEMPORARY))
+
+
 @contextlib.contextmanager
 def one_at_a_time(folder: Path) -> Iterator[None]:
     """Waits until no other process adds a version here."""
