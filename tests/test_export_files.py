@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -63,6 +64,18 @@ def test_a_version_that_fails_leaves_nothing(tmp_path):
     with pytest.raises(RunError, match="No space left"):
         add_version(tmp_path, fail)
     assert os.listdir(tmp_path) == [".lock"]
+
+
+@pytest.mark.parametrize("most", [4096, 6000])  # bytes of a file: too few for the variables, and for the graph
+def test_what_tensorflow_cannot_write_is_told_in_one_line(pendulum, tmp_path, most):
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most, before[1]))
+    try:
+        with pytest.raises(RunError, match="^cannot write a version in .*/model: File too large$"):
+            export_run(pendulum.folder, out=tmp_path / "model")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert os.listdir(tmp_path / "model") == [".lock"]
 
 
 def test_a_version_is_seen_only_when_every_byte_is_on_disk(tmp_path, monkeypatch):

@@ -7,10 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import tensorflow as tf
+
 import virel_tf
 from virel_tf import runtime
 from virel_tf.config import POLICIES, Config
 from virel_tf.envs.make import Environment, make_env
+from virel_tf.errors import RunError, told_by_tensorflow
 from virel_tf.evaluate.saved_run import policy_path, read_run, read_weights, restore_critics, restore_policy
 from virel_tf.export.converted import write_converted
 from virel_tf.export.lite import lite_files
@@ -39,7 +42,10 @@ def export_run(run_dir: str | Path, which: str = "best", out: str | Path = "",
     if new:
         env = make_env(config.env)
         metadata = describe(config, env, which, format, weights.step, return_, weights.fingerprint)
-        version = add_version(folder, writer(format, config, env, weights, metadata, folder.resolve().name))
+        try:
+            version = add_version(folder, writer(format, config, env, weights, metadata, folder.resolve().name))
+        except tf.errors.OpError as error:  # TensorFlow writes files of its own
+            raise RunError(f"cannot write a version in {folder}: {told_by_tensorflow(error)}") from error
         env.close()
     if format == "saved_model" and not out:
         write_models_config(folder.parent)

@@ -6,14 +6,13 @@ import contextlib
 import csv
 import io
 import os
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from virel_tf.errors import RunError
+from virel_tf.errors import RunError, told_by_tensorflow
 from virel_tf.files import atomic_write, ensure_writable
 
 Row = dict[str, Any]
@@ -91,8 +90,7 @@ class _Board:
         except OSError as error:
             raise RunError(f"cannot write to {self._folder}: {error.strerror}") from error
         except self._tf.errors.OpError as error:
-            cause = re.sub(r"{{.*}} |.*; | \[Op:.*", "", error.message.splitlines()[0])  # not TensorFlow's names
-            raise RunError(f"cannot write to {self._folder}: {cause}") from error
+            raise RunError(f"cannot write to {self._folder}: {told_by_tensorflow(error)}") from error
 
 
 def _cell(value: Any) -> str:
