@@ -106,6 +106,14 @@ def test_kill_9_while_writing_leaves_no_version_and_the_next_export_none_of_it(t
     assert sorted(contents(tmp_path / "1")) == ["inner/two", "one"]
 
 
+def test_what_is_unfinished_and_somebody_else_s_stays(tmp_path):
+    (tmp_path / ".tmp-1").mkdir()
+    (tmp_path / ".tmp-notes").mkdir()
+    (tmp_path / ".tmp-film.mp4").touch()
+    assert add_version(tmp_path, write_two_files).name == "1"
+    assert sorted(os.listdir(tmp_path)) == [".lock", ".tmp-film.mp4", ".tmp-notes", "1"]
+
+
 def test_two_at_once_become_two_versions(tmp_path):
     both = threading.Barrier(2)
 
