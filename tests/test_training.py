@@ -169,6 +169,20 @@ def test_bad_numbers_from_the_environment_stop_the_run(tmp_path, env, name):
     assert "last good checkpoint: none yet" in done.stderr and "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize("in_the_way", [False, True])
+def test_a_run_that_ends_on_a_bad_number_exports_what_it_has(tmp_path, in_the_way):
+    if in_the_way:
+        (tmp_path / "policy").write_text("a file where the exports go")
+    done = virel(*SMALL, "--env=virel_tf/NaN-v0", "--eval_every=20", "--eval_steps=1", "--checkpoint_every=20",
+                 "--total_steps=2000", f"--run_dir={tmp_path}", code=1)
+    assert "observation is not finite" in done.stderr and "step-000000040" in done.stderr
+    assert ("its policies were not exported: cannot write to" in done.stderr) == in_the_way
+    assert "Traceback" not in done.stderr
+    if not in_the_way:
+        steps = {which: load_policy(tmp_path / "policy" / which).metadata["step"] for which in ("best", "last")}
+        assert steps == {"best": 20, "last": 40}
+
+
 def test_a_diverging_loss_stops_the_run_and_is_not_saved(tmp_path):
     done = virel(*SMALL, "--env=Pendulum-v1", "--reward_scale=1e30", "--total_steps=2000", f"--run_dir={tmp_path}",
                  code=1)

@@ -119,7 +119,8 @@ class Training:
             if before > saved:
                 self.save()
         except BadNumber as error:
-            raise RunError(f"{error}; last good checkpoint: {self.store.newest_path() or 'none yet'}") from None
+            told = f"{error}; last good checkpoint: {self.store.newest_path() or 'none yet'}"
+            raise RunError(told + self.export_what_there_is()) from None
         finally:
             self.progress.close()
             self.log.close()
@@ -128,6 +129,14 @@ class Training:
         export_policies(self.folder)
         self.say_goodbye(stop)
         return stop.exit_code
+
+    def export_what_there_is(self) -> str:
+        """The policies from before a bad number; returns what to add to its message where even that fails."""
+        try:
+            export_policies(self.folder)
+        except Exception as error:  # whatever it is, it must not hide why the run ended
+            return f"; its policies were not exported: {error}"
+        return ""
 
     def evaluate_and_log(self) -> None:
         """One evaluation, one row of metrics.csv, and the policy if it is the best so far."""
