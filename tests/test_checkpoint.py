@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from virel_tf import checkpoint as module
 from virel_tf import files
+from virel_tf.checkpoint import CheckpointStore, Segment
 from virel_tf.errors import RunError
 from virel_tf.files import atomic_write, ensure_writable
-from virel_tf.train import checkpoint as module
-from virel_tf.train.checkpoint import CheckpointStore, Segment
 
 ROWS = 10  # per step of these tests
 

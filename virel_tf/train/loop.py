@@ -13,6 +13,7 @@ import numpy as np
 from virel_tf import runtime
 from virel_tf.algorithms.diagnostics import Diagnostics
 from virel_tf.algorithms.learner import METRICS
+from virel_tf.checkpoint import CheckpointStore
 from virel_tf.config import Config, refuse_other_run
 from virel_tf.device import device_line
 from virel_tf.envs.make import make_env
@@ -24,7 +25,6 @@ from virel_tf.files import atomic_write, ensure_writable
 from virel_tf.networks.actor import Actor
 from virel_tf.networks.policy_file import save_policy
 from virel_tf.provenance import record_versions
-from virel_tf.train.checkpoint import CheckpointStore
 from virel_tf.train.curve import draw_learning_curve
 from virel_tf.train.logging import MetricsLog
 from virel_tf.train.progress import Progress
