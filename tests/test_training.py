@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import numpy as np
 import pytest
 
 from virel_tf import load_policy
+from virel_tf.export.command import export_run
 
 SMALL = ["--env=Hopper-v4", "--hidden=32", "--batch_size=32", "--random_steps=200", "--eval_every=500",
          "--eval_steps=100", "--checkpoint_every=400", "--replay_size=1000", "--epsilon_samples=600", "--threads=1"]
@@ -81,6 +83,26 @@ def test_a_run_exports_the_policies_it_saved(uninterrupted):
         np.testing.assert_allclose(policy(observation), np.tanh(loc), rtol=0, atol=1e-6)
         row = next(row for row in metrics(uninterrupted) if int(row["step"]) == policy.metadata["step"])
         assert float(row["eval_return"]) == policy.metadata["return"]
+
+
+def test_the_policy_of_any_kept_checkpoint_can_be_exported(uninterrupted):
+    for step in (1600, 2000):
+        path = uninterrupted / "policy" / f"step{step}" / "1"
+        assert export_run(uninterrupted, str(step))["path"] == str(path)
+        assert f"the policy of step {step}\n" in (path / "README.md").read_text()
+    folder = uninterrupted / "policy"
+    earlier, newest, last = (load_policy(folder / name).metadata for name in ("step1600", "step2000", "last"))
+    assert (earlier["policy"], earlier["step"], newest["step"]) == ("1600", 1600, 2000)
+    assert newest["fingerprint"] == last["fingerprint"] != earlier["fingerprint"]
+    assert newest["signatures"] == last["signatures"]
+    served = re.findall('name: "([^"]+)"', (folder / "models.config").read_text())
+    assert served == ["best", "last", "step1600", "step2000"]
+
+
+def test_a_step_that_is_not_kept_is_told_with_those_that_are(uninterrupted):
+    done = virel("export", f"--run_dir={uninterrupted}", "--policy=1200", code=2)
+    assert done.stderr.count("\n") == 1 and "--policy: " in done.stderr
+    assert "no checkpoint of step 1200; it must be one of best, last, 1600, 2000" in done.stderr
 
 
 def test_evaluate_prints_one_json_line(uninterrupted):

@@ -1,4 +1,4 @@
-"""`virel-tf export`: a run's best or last policy as files that need nothing of this package."""
+"""`virel-tf export`: a run's policy as files that need nothing of this package."""
 
 from __future__ import annotations
 
@@ -31,12 +31,16 @@ FOLDERS = {"saved_model": "policy", "litert": "litert", "onnx": "onnx"}  # below
 
 def export_run(run_dir: str | Path, which: str = "best", out: str | Path = "",
                format: str = "saved_model") -> dict[str, Any]:
-    """Adds a version with the run's best or last policy, unless the newest one holds it already; says where."""
+    """Adds a version with a policy of the run, unless the newest one holds it already; says where.
+
+    `which` is best, last, or the step of a checkpoint that the run keeps.
+    """
     config = read_run(run_dir)
     runtime.configure(config.threads)
     weights = read_weights(run_dir, which)
     return_ = evaluated_return(Path(run_dir), weights.step)
-    folder = Path(out) if out else Path(run_dir) / FOLDERS[format] / which
+    name = which if which in POLICIES else f"step{weights.step}"  # a number would look like a version
+    folder = Path(out) if out else Path(run_dir) / FOLDERS[format] / name
     version = newest_version(folder)
     new = version is None or not holds(version, weights, which, format)
     if new:
@@ -84,7 +88,7 @@ def holds(version: Path, weights: SavedWeights, which: str, format: str) -> bool
 
 def write_models_config(folder: Path) -> None:
     """A list of the run's models for a server's --model_config_file."""
-    text = models_config([which for which in POLICIES if newest_version(folder / which)]).encode()
+    text = models_config([model.name for model in sorted(folder.iterdir()) if newest_version(model)]).encode()
     path = folder / "models.config"
     if not path.exists() or path.read_bytes() != text:
         atomic_write(path, text)

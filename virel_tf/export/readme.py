@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from virel_tf.config import POLICIES
+
 Examples = Mapping[str, Mapping[str, np.ndarray]]  # one row of input for each signature
 MEANING = {
     "serving_default": "the action of the policy without its noise, in the environment's own units",
@@ -31,7 +33,9 @@ def readme(metadata: Mapping[str, Any], model_name: str, version: int, examples:
     reached = "" if metadata["return"] is None else f", mean return {metadata['return']:.1f} in evaluation"
     parts = "\n".join(f"- [{part['start']}:{part['stop']}] {part['name'] or 'all'}: {part['space']}"
                       for part in observation["layout"])
-    return f"""# {metadata['env']}, {metadata['variant']}: the {metadata['policy']} policy
+    which = metadata["policy"]
+    title = f"the {which} policy" if which in POLICIES else f"the policy of step {which}"
+    return f"""# {metadata['env']}, {metadata['variant']}: {title}
 
 Trained for {metadata['step']} steps{reached}. metadata.json says the rest: spaces, versions, seed.
 
