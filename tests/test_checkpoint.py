@@ -12,7 +12,7 @@ import pytest
 
 from virel_tf import checkpoint as module
 from virel_tf import files
-from virel_tf.checkpoint import CheckpointStore, Segment
+from virel_tf.checkpoint import CheckpointStore, Segment, read_arrays
 from virel_tf.errors import RunError
 from virel_tf.files import atomic_write, ensure_writable
 
@@ -176,6 +176,18 @@ def test_any_changed_byte_of_the_manifest_is_noticed_or_harmless(store, warnings
             assert module._read_manifest(path.parent) == sound
         except module._Damaged:
             continue
+
+
+def test_the_arrays_of_each_kept_checkpoint_can_be_read_and_nothing_is_set_aside(store):
+    for step in (1, 2, 3):
+        save(store, step)
+    assert list(store.kept()) == [2, 3]
+    assert [int(read_arrays(path)["file"]) for path in store.kept().values()] == [2, 3]
+    damage_flip(store.kept()[3] / "state.npz")
+    before = everything(store.folder)
+    with pytest.raises(RunError, match="step-000000003 is damaged .state.npz has a wrong checksum"):
+        read_arrays(store.kept()[3])
+    assert everything(store.folder) == before
 
 
 def test_no_usable_checkpoint_is_an_error_every_time(store, capsys):
