@@ -81,7 +81,7 @@ steps() { # Shows when each step began; the rest of the output goes to build.log
     done
 }
 buildah bud --layers "${mounts[@]}" --file docker/Dockerfile --build-arg BASE="$BASE" --build-arg DEVICE=cpu \
-    --target "$target" --tag "virel-tf:$target" . 2>&1 | steps || { tail -n 60 "$work/build.log"; exit 1; }
+    --build-arg REVISION="$(git rev-parse HEAD 2>/dev/null || true)" --target "$target" --tag "virel-tf:$target" . 2>&1 | steps || { tail -n 60 "$work/build.log"; exit 1; }
 if [ "$target" = test ]; then
     grep -E '(passed|failed).* in ' "$work/build.log"
     say "the tests pass inside the image"
