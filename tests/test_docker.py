@@ -19,9 +19,12 @@ DEVICES = ("cpu", "cuda")
 
 
 def pinned(name: str) -> dict[str, str]:
-    """Package -> version in a lock file; markers may give one package two versions."""
+    """Package -> version in a lock file, the same for every Python."""
     text = (ROOT / "docker" / f"requirements-{name}.txt").read_text()
-    return dict(re.findall(r"^([\w.-]+)(?:\[[^]]*\])?==(\S+)", text, re.MULTILINE))
+    entries = re.findall(r"^([\w.-]+)(?:\[[^]]*\])?==(\S+)", text, re.MULTILINE)
+    versions = dict(entries)
+    assert len(versions) == len(entries), "a package with two versions: what is checked may not be what is shipped"
+    return versions
 
 
 def required(field: str = "install_requires=") -> set[str]:
