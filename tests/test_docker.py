@@ -85,14 +85,15 @@ def mount(service: dict) -> tuple[str, str, str]:
     return host, inside, mode or ":rw"
 
 
-SETTINGS = [{}, {"ENV": "Hopper-v4", "VARIANT": "sac", "STEPS": "3e5", "RUNS": "/somewhere/runs", "OWNER": "7:8"}]
+SETTINGS = [{}, {"TASK": "Hopper-v4", "VARIANT": "sac", "STEPS": "3e5", "RUNS": "/somewhere/runs", "OWNER": "7:8"}]
 
 
 @pytest.mark.parametrize("settings", SETTINGS)
 def test_compose_trains_what_it_is_asked_for(settings):
     train = services(**settings)["train"]
     config = parse_config(shlex.split(train["command"]))
-    assert (config.env, config.variant) == (settings.get("ENV", "InvertedPendulum-v4"), settings.get("VARIANT", "beta"))
+    assert config.env == settings.get("TASK", "InvertedPendulum-v4")
+    assert config.variant == settings.get("VARIANT", "beta")
     assert config.total_steps == float(settings.get("STEPS", 1e6))
     assert train["user"] == settings.get("OWNER", "1000:1000")
 
