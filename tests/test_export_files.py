@@ -23,6 +23,7 @@ from virel_tf.evaluate.command import evaluate_export, evaluate_run
 from virel_tf.evaluate.saved_run import policy_path
 from virel_tf.export import versions
 from virel_tf.export.command import export_run
+from virel_tf.export.metadata import evaluated_return
 from virel_tf.export.versions import add_version, newest_version
 from virel_tf.export.warmup import WARMUP_FILE, varint
 from virel_tf.networks.policy_file import save_policy
@@ -169,6 +170,13 @@ def test_metadata_says_what_the_policy_is(humanoid):
     assert metadata["signatures"]["sample"]["outputs"] == {"action": [None, 17], "log_prob": [None]}
     assert metadata["versions"]["tensorflow"] == tf.__version__
     assert metadata["versions"]["virel_tf"] == virel_tf.__version__
+
+
+@pytest.mark.parametrize("end, expected", [("1000,12.5\n", 12.5), ("1000,12", None), ("1000", None), ("1000\n", None)])
+def test_a_line_of_metrics_that_a_kill_cut_short_gives_no_return(tmp_path, end, expected):
+    (tmp_path / "metrics.csv").write_text("step,eval_return\n500,3.0\n" + end)
+    assert evaluated_return(tmp_path, 1000) == expected
+    assert evaluated_return(tmp_path / "nowhere", 1000) is None
 
 
 def test_the_server_s_configuration_lists_what_there_is(pendulum):

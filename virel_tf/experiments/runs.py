@@ -16,7 +16,7 @@ from virel_tf.errors import ConfigError
 from virel_tf.experiments.command_line import own_settings
 from virel_tf.experiments.record import Cell, unfinished_cells
 from virel_tf.experiments.statistics import final_score
-from virel_tf.train.logging import Row, read_rows
+from virel_tf.metrics_file import Row, read_rows
 
 FIELDS = {field.name: field for field in dataclasses.fields(Config)}
 IDENTITY = ("env", "variant", "seed")

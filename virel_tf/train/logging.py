@@ -14,8 +14,7 @@ import numpy as np
 
 from virel_tf.errors import RunError, told_by_tensorflow
 from virel_tf.files import atomic_write, ensure_writable
-
-Row = dict[str, Any]
+from virel_tf.metrics_file import Row, parse_row, read_rows
 
 
 class MetricsLog:
@@ -47,7 +46,7 @@ class MetricsLog:
             os.fsync(self._file.fileno())
         except OSError as error:
             raise RunError(f"cannot write {self.path}: {error.strerror}") from error
-        self.rows.append(_parsed(self.columns, cells))
+        self.rows.append(parse_row(self.columns, cells))
         self._board.add(self.rows[-1])
 
     def close(self) -> None:
@@ -102,40 +101,7 @@ def _cell(value: Any) -> str:
     return repr(float(value))
 
 
-def _value(cell: str) -> int | float | str | None:
-    if not cell:
-        return None
-    for kind in (int, float):
-        try:
-            return kind(cell)
-        except ValueError:
-            continue
-    return cell
-
-
-def _parsed(columns: list[str], cells: list[str]) -> Row:
-    return {name: _value(cell) for name, cell in zip(columns, cells, strict=True)}
-
-
 def _lines(rows: list[list[str]]) -> str:
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(rows)
     return text.getvalue()
-
-
-def read_rows(path: Path, keep_rows: int | None = None) -> tuple[list[str], list[Row]]:
-    """The columns and the first rows of a file, or all; a last line that a kill has cut short is not looked at."""
-    end = None if keep_rows is None else keep_rows + 1
-    try:
-        lines = path.read_bytes().split(b"\n")[:-1] if path.exists() else []
-        columns, *table = csv.reader(line.decode() for line in lines[:end]) if lines else [[]]
-    except OSError as error:
-        raise RunError(f"cannot read {path}: {error.strerror}") from error
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise RunError(f"{path} is damaged: {error}") from error
-    if len(table) < (keep_rows or 0):
-        raise RunError(f"{path} holds {len(table)} of the {keep_rows} rows that the checkpoint counts on")
-    for number, cells in enumerate(table, start=2):
-        if len(cells) != len(columns):
-            raise RunError(f"{path} is damaged: line {number} has {len(cells)} cells for {len(columns)} columns")
-    return columns, [_parsed(columns, cells) for cells in table]
