@@ -1,13 +1,38 @@
 """Packaging; the settings of tools are in pyproject.toml."""
 
+import os
 import re
+import subprocess
 from pathlib import Path
 
 from setuptools import find_packages, setup
+from setuptools.command.build_py import build_py
 
 HERE = Path(__file__).parent
 VERSION = re.search(r'__version__ = "(.+)"', (HERE / "virel_tf" / "__init__.py").read_text(encoding="utf-8"))[1]
 TENSORFLOW = ">=2.19,<2.22"  # tested with 2.21; tf-keras is what tensorflow-probability needs beside Keras 3
+
+
+class BuildWithRevision(build_py):
+    """Notes in the built package which commit it is of: virel_tf/provenance.py reads it where no git can be asked."""
+
+    def run(self) -> None:
+        super().run()
+        if not self.editable_mode:  # else the package stays in the source tree
+            revision = git_revision() or os.environ.get("REVISION", "")
+            Path(self.build_lib, "virel_tf", "revision.txt").write_text(revision)
+
+
+def git_revision() -> str:
+    """The commit of this source tree, with -dirty where it was changed since; empty where git does not know it."""
+    def git(*words: str) -> str:
+        return subprocess.run(["git", *words], cwd=HERE, check=True, capture_output=True, text=True).stdout.strip()
+    try:
+        git("ls-files", "--error-unmatch", "setup.py")  # the tree may lie in somebody else's repository
+        return git("describe", "--always", "--dirty", "--abbrev=40", "--exclude=*")
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+
 
 setup(
     name="virel-tf",
@@ -44,5 +69,6 @@ setup(
         "onnx": ["tf2onnx>=1.17"],
         "ray": ["ray>=2.40"],
     },
+    cmdclass={"build_py": BuildWithRevision},
     entry_points={"console_scripts": ["virel-tf=virel_tf.cli:main"]},
 )

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds the image for the CPU and uses it as a user would: train as the image's own user into a mounted folder, stop with
-# SIGTERM, go on, and find a policy of return 1000 and its export there. Leaves nothing behind.
+# SIGTERM, go on, and find a policy of return 1000, its export and a film of it there. Leaves nothing behind.
 #
 #   docker/check.sh             needs buildah and mmdebstrap (Debian and Ubuntu have both), and root
 #   docker/check.sh test        builds the stage `test` instead, which runs the tests inside the image
@@ -81,7 +81,7 @@ steps() { # Shows when each step began; the rest of the output goes to build.log
     done
 }
 buildah bud --layers "${mounts[@]}" --file docker/Dockerfile --build-arg BASE="$BASE" --build-arg DEVICE=cpu \
-    --target "$target" --tag "virel-tf:$target" . 2>&1 | steps || { tail -n 60 "$work/build.log"; exit 1; }
+    --build-arg REVISION="$(git rev-parse HEAD 2>/dev/null || true)" --target "$target" --tag "virel-tf:$target" . 2>&1 | steps || { tail -n 60 "$work/build.log"; exit 1; }
 if [ "$target" = test ]; then
     grep -E '(passed|failed).* in ' "$work/build.log"
     say "the tests pass inside the image"
@@ -127,9 +127,10 @@ find "$runs/pole" -maxdepth 3 -not -path '*/checkpoints/*' | sort
 [ "$(stat -c %u "$runs/pole/metrics.csv")" != 0 ] || { echo "the run belongs to root"; exit 1; }
 [ -f "$runs/pole/policy/best/1/saved_model.pb" ] || { echo "there is no export"; exit 1; }
 
-say "the policy, played inside the image"
-in_image evaluate --run_dir=/data/runs/pole --episodes=3 | tee "$work/evaluation.json"
+say "the policy, played and filmed inside the image"
+in_image evaluate --run_dir=/data/runs/pole --episodes=3 --video=/data/runs/film.mp4 | tee "$work/evaluation.json"
 python3 -c 'import json, sys; sys.exit(json.load(open(sys.argv[1]))["return_mean"] < 1000)' "$work/evaluation.json" \
     || { echo "the policy does not reach 1000"; exit 1; }
+[ -s "$runs/film.mp4" ] || { echo "there is no film"; exit 1; }
 say "the image works"
 echo "$SECONDS s: ${summary#; }"

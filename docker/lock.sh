@@ -15,8 +15,9 @@ export UV_NATIVE_TLS=1  # trusts whom this machine trusts, as pip may do by its 
 
 lock() { # NAME OPTIONS...
     local name=$1; shift
-    uv pip compile setup.py "$@" "${upgrade[@]}" --universal --python-version 3.11 --generate-hashes --no-header \
-        --no-annotate --quiet --output-file "docker/requirements-$name.txt"
+    # fewest: one version of a package for every Python, so that what is checked on one is what another ships.
+    uv pip compile setup.py "$@" "${upgrade[@]}" --universal --fork-strategy fewest --python-version 3.11 \
+        --generate-hashes --no-header --no-annotate --quiet --output-file "docker/requirements-$name.txt"
 }
 
 upgrade=("$@")

@@ -3,8 +3,19 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 from test_training import virel
+from untrained_run import make_run
+
+# A process of its own: TensorFlow's threads are set once, before it is used.
+LATENCY = """
+import sys, tensorflow as tf
+from virel_tf.benchmark.latency import measure_latency
+print(sorted(measure_latency(sys.argv[1], "best", 0.1)["observations_per_s"], key=int))
+print(tf.config.threading.get_inter_op_parallelism_threads())
+"""
 
 
 def test_benchmark_prints_one_consistent_json_line():
@@ -26,3 +37,9 @@ def test_benchmark_prints_one_consistent_json_line():
 
 def test_benchmark_without_updates_is_refused():
     assert "--updates_per_step" in virel("benchmark", "--updates_per_step=0", code=2).stderr
+
+
+def test_latency_is_measured_with_the_run_s_threads(tmp_path):
+    run = make_run(tmp_path, env="InvertedPendulum-v4", variant="ddpg", threads=3)
+    done = subprocess.run([sys.executable, "-c", LATENCY, run.folder], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["['1', '4', '16', '64', '256', '1024', '4096']", "3"]

@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from virel_tf import checkpoint as module
 from virel_tf import files
+from virel_tf.checkpoint import CheckpointStore, Segment, read_arrays
 from virel_tf.errors import RunError
 from virel_tf.files import atomic_write, ensure_writable
-from virel_tf.train import checkpoint as module
-from virel_tf.train.checkpoint import CheckpointStore, Segment
 
 ROWS = 10  # per step of these tests
 
@@ -176,6 +176,17 @@ def test_any_changed_byte_of_the_manifest_is_noticed_or_harmless(store, warnings
             assert module._read_manifest(path.parent) == sound
         except module._Damaged:
             continue
+
+
+def test_the_arrays_of_each_kept_checkpoint_can_be_read_and_nothing_is_set_aside(store):
+    for step in (1, 2, 3):
+        save(store, step)
+    assert {step: int(read_arrays(path)["file"]) for step, path in store.kept().items()} == {2: 2, 3: 3}
+    damage_flip(store.kept()[3] / "state.npz")
+    before = everything(store.folder)
+    with pytest.raises(RunError, match="step-000000003 is damaged .state.npz has a wrong checksum"):
+        read_arrays(store.kept()[3])
+    assert everything(store.folder) == before
 
 
 def test_no_usable_checkpoint_is_an_error_every_time(store, capsys):

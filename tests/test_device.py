@@ -2,23 +2,41 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
+import tensorflow as tf
 
 from virel_tf import device
 
 
-def test_the_line_names_the_cpu_here(monkeypatch):
-    monkeypatch.setattr(device, "expects_gpu", lambda environment: "")
+@pytest.fixture
+def no_gpu(monkeypatch, tmp_path):
+    """A machine without a GPU, whatever this one has."""
+    expects_gpu = device.expects_gpu
+    monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: [])
+    monkeypatch.setattr(device, "expects_gpu", lambda environment: expects_gpu(environment, tmp_path))
+
+
+def test_the_line_names_the_cpu(no_gpu, monkeypatch):
+    monkeypatch.delenv("NVIDIA_VISIBLE_DEVICES", raising=False)
     assert device.device_line(1) == "device: CPU, 1 core"
     assert device.device_line(3) == "device: CPU, 3 cores"
 
 
-def test_a_gpu_that_was_asked_for_is_missed_in_the_same_line(monkeypatch):
+def test_a_gpu_that_is_expected_is_missed_in_the_same_line(no_gpu, monkeypatch):
     monkeypatch.setenv("NVIDIA_VISIBLE_DEVICES", "all")
+    monkeypatch.setattr(tf.test, "is_built_with_cuda", lambda: True)
     monkeypatch.setattr(device, "can_load", lambda name: False)
     line = device.device_line(1)
-    assert line.startswith("device: CPU, 1 core; a GPU was asked for (NVIDIA_VISIBLE_DEVICES=all), but the NVIDIA")
+    assert line.startswith("device: CPU, 1 core; NVIDIA_VISIBLE_DEVICES=all is set, but the NVIDIA driver is missing")
     assert "\n" not in line
+
+
+def test_a_gpu_is_named(monkeypatch):
+    monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: [SimpleNamespace(name=f"{kind}:0")])
+    monkeypatch.setattr(tf.config.experimental, "get_device_details", lambda gpu: {"device_name": f"model {gpu.name}"})
+    assert device.device_line(1) == "device: GPU model GPU:0"
 
 
 @pytest.mark.parametrize("environment, expected", [

@@ -19,9 +19,12 @@ DEVICES = ("cpu", "cuda")
 
 
 def pinned(name: str) -> dict[str, str]:
-    """Package -> version in a lock file; markers may give one package two versions."""
+    """Package -> version in a lock file, the same for every Python."""
     text = (ROOT / "docker" / f"requirements-{name}.txt").read_text()
-    return dict(re.findall(r"^([\w.-]+)(?:\[[^]]*\])?==(\S+)", text, re.MULTILINE))
+    entries = re.findall(r"^([\w.-]+)(?:\[[^]]*\])?==(\S+)", text, re.MULTILINE)
+    versions = dict(entries)
+    assert len(versions) == len(entries), "a package with two versions: what is checked may not be what is shipped"
+    return versions
 
 
 def required(field: str = "install_requires=") -> set[str]:
@@ -60,6 +63,13 @@ def test_the_image_runs_the_command_as_somebody_who_is_not_root():
     assert re.search(r"^USER (?!root)\w+$", last_stage, re.MULTILINE)
 
 
+def test_the_test_stage_has_what_the_tests_read_and_ask():
+    stage = (ROOT / "docker" / "Dockerfile").read_text().split(" AS test\n")[1].split("\nFROM ")[0]
+    assert {"docker", "results", "tests"} <= set(re.findall(r"^COPY (\w+) \1$", stage, re.MULTILINE))
+    for program in re.findall(r"^RUN pytest .*-m slow (.*)$", stage, re.MULTILINE)[0].split():
+        assert "mark.slow" in (ROOT / program).read_text()
+
+
 def services(**settings: str) -> dict[str, dict]:
     """The services of the compose file under these settings of the environment."""
     text = (ROOT / "docker" / "compose.yaml").read_text()
@@ -75,14 +85,15 @@ def mount(service: dict) -> tuple[str, str, str]:
     return host, inside, mode or ":rw"
 
 
-SETTINGS = [{}, {"ENV": "Hopper-v4", "VARIANT": "sac", "STEPS": "3e5", "RUNS": "/somewhere/runs", "OWNER": "7:8"}]
+SETTINGS = [{}, {"TASK": "Hopper-v4", "VARIANT": "sac", "STEPS": "3e5", "RUNS": "/somewhere/runs", "OWNER": "7:8"}]
 
 
 @pytest.mark.parametrize("settings", SETTINGS)
 def test_compose_trains_what_it_is_asked_for(settings):
     train = services(**settings)["train"]
     config = parse_config(shlex.split(train["command"]))
-    assert (config.env, config.variant) == (settings.get("ENV", "InvertedPendulum-v4"), settings.get("VARIANT", "beta"))
+    assert config.env == settings.get("TASK", "InvertedPendulum-v4")
+    assert config.variant == settings.get("VARIANT", "beta")
     assert config.total_steps == float(settings.get("STEPS", 1e6))
     assert train["user"] == settings.get("OWNER", "1000:1000")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -22,6 +23,7 @@ from virel_tf.evaluate.command import evaluate_export, evaluate_run
 from virel_tf.evaluate.saved_run import policy_path
 from virel_tf.export import versions
 from virel_tf.export.command import export_run
+from virel_tf.export.metadata import evaluated_return
 from virel_tf.export.versions import add_version, newest_version
 from virel_tf.export.warmup import WARMUP_FILE, varint
 from virel_tf.networks.policy_file import save_policy
@@ -65,6 +67,18 @@ def test_a_version_that_fails_leaves_nothing(tmp_path):
     assert os.listdir(tmp_path) == [".lock"]
 
 
+@pytest.mark.parametrize("most", [4096, 6000])  # bytes of a file: too few for the variables, and for the graph
+def test_what_tensorflow_cannot_write_is_told_in_one_line(pendulum, tmp_path, most):
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most, before[1]))
+    try:
+        with pytest.raises(RunError, match="^cannot write a version in .*/model: File too large$"):
+            export_run(pendulum.folder, out=tmp_path / "model")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert os.listdir(tmp_path / "model") == [".lock"]
+
+
 def test_a_version_is_seen_only_when_every_byte_is_on_disk(tmp_path, monkeypatch):
     synced = []
     monkeypatch.setattr(versions, "sync_file", lambda path: synced.append(path.name))
@@ -93,6 +107,14 @@ def test_kill_9_while_writing_leaves_no_version_and_the_next_export_none_of_it(t
     assert sorted(contents(tmp_path / "1")) == ["inner/two", "one"]
 
 
+def test_what_is_unfinished_and_somebody_else_s_stays(tmp_path):
+    (tmp_path / ".tmp-1").mkdir()
+    (tmp_path / ".tmp-notes").mkdir()
+    (tmp_path / ".tmp-film.mp4").touch()
+    assert add_version(tmp_path, write_two_files).name == "1"
+    assert sorted(os.listdir(tmp_path)) == [".lock", ".tmp-film.mp4", ".tmp-notes", "1"]
+
+
 def test_two_at_once_become_two_versions(tmp_path):
     both = threading.Barrier(2)
 
@@ -118,10 +140,23 @@ def test_only_a_changed_policy_is_a_new_version(pendulum, tmp_path):
     other = make_run(tmp_path / "other", env="InvertedPendulum-v4", variant="ddpg", seed=2)
     second = export_run(other.folder, out=tmp_path / "model")
     assert (second["path"], second["new"]) == (str(tmp_path / "model" / "2"), True)
+    assert 'tf.saved_model.load("model/2")' in (tmp_path / "model" / "2" / "README.md").read_text()
     assert contents(tmp_path / "model" / "1") == before
     observation = other.observations(5)
     np.testing.assert_allclose(virel_tf.load_policy(tmp_path / "model")(observation), other.action(observation),
                                rtol=0, atol=3e-6)
+
+
+def test_another_policy_or_format_of_the_same_weights_is_a_new_version(tmp_path):
+    run = make_run(tmp_path / "run", env="InvertedPendulum-v4", variant="ddpg")
+    save_policy(policy_path(run.folder, "last"), run.policy, 1000, run.critics.online)
+    asked = [("best", "saved_model"), ("best", "litert"), ("best", "litert"), ("last", "litert"),
+             ("best", "saved_model")]
+    paths = [Path(export_run(run.folder, which, tmp_path / "model", format)["path"]) for which, format in asked]
+    assert [path.name for path in paths] == ["1", "2", "2", "3", "4"]
+    metadata = [json.loads((path / "metadata.json").read_text()) for path in paths]
+    assert [(about["policy"], about["file_format"]) for about in metadata] == asked
+    assert (paths[1] / "policy.tflite").is_file() and (paths[4] / "saved_model.pb").is_file()
 
 
 def test_metadata_says_what_the_policy_is(humanoid):
@@ -135,6 +170,13 @@ def test_metadata_says_what_the_policy_is(humanoid):
     assert metadata["signatures"]["sample"]["outputs"] == {"action": [None, 17], "log_prob": [None]}
     assert metadata["versions"]["tensorflow"] == tf.__version__
     assert metadata["versions"]["virel_tf"] == virel_tf.__version__
+
+
+@pytest.mark.parametrize("end, expected", [("1000,12.5\n", 12.5), ("1000,12", None), ("1000", None), ("1000\n", None)])
+def test_a_line_of_metrics_that_a_kill_cut_short_gives_no_return(tmp_path, end, expected):
+    (tmp_path / "metrics.csv").write_text("step,eval_return\n500,3.0\n" + end)
+    assert evaluated_return(tmp_path, 1000) == expected
+    assert evaluated_return(tmp_path / "nowhere", 1000) is None
 
 
 def test_the_server_s_configuration_lists_what_there_is(pendulum):

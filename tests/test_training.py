@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import fcntl
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ import pytest
 
 from virel_tf import load_policy
 from virel_tf.experiments.folder import in_use
+from virel_tf.export.command import export_run
 from virel_tf.train.loop import only_writer
 
 SMALL = ["--env=Hopper-v4", "--hidden=32", "--batch_size=32", "--random_steps=200", "--eval_every=500",
@@ -84,6 +86,26 @@ def test_a_run_exports_the_policies_it_saved(uninterrupted):
         np.testing.assert_allclose(policy(observation), np.tanh(loc), rtol=0, atol=1e-6)
         row = next(row for row in metrics(uninterrupted) if int(row["step"]) == policy.metadata["step"])
         assert float(row["eval_return"]) == policy.metadata["return"]
+
+
+def test_the_policy_of_any_kept_checkpoint_can_be_exported(uninterrupted):
+    for step in (1600, 2000):
+        path = uninterrupted / "policy" / f"step{step}" / "1"
+        assert export_run(uninterrupted, str(step))["path"] == str(path)
+        assert f"the policy of step {step}\n" in (path / "README.md").read_text()
+    folder = uninterrupted / "policy"
+    earlier, newest, last = (load_policy(folder / name).metadata for name in ("step1600", "step2000", "last"))
+    assert (earlier["policy"], earlier["step"], newest["step"]) == ("1600", 1600, 2000)
+    assert newest["fingerprint"] == last["fingerprint"] != earlier["fingerprint"]
+    assert newest["signatures"] == last["signatures"]
+    served = re.findall('name: "([^"]+)"', (folder / "models.config").read_text())
+    assert served == ["best", "last", "step1600", "step2000"]
+
+
+def test_a_step_that_is_not_kept_is_told_with_those_that_are(uninterrupted):
+    done = virel("export", f"--run_dir={uninterrupted}", "--policy=1200", code=2)
+    assert done.stderr.count("\n") == 1 and "--policy: " in done.stderr
+    assert "no checkpoint of step 1200; it must be one of best, last, 1600, 2000" in done.stderr
 
 
 def test_evaluate_prints_one_json_line(uninterrupted):
@@ -170,6 +192,20 @@ def test_bad_numbers_from_the_environment_stop_the_run(tmp_path, env, name):
     done = virel(*SMALL, f"--env={env}", "--total_steps=2000", f"--run_dir={tmp_path}", code=1)
     assert f"the environment's {name} is not finite" in done.stderr and "step 4" in done.stderr
     assert "last good checkpoint: none yet" in done.stderr and "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("in_the_way", [False, True])
+def test_a_run_that_ends_on_a_bad_number_exports_what_it_has(tmp_path, in_the_way):
+    if in_the_way:
+        (tmp_path / "policy").write_text("a file where the exports go")
+    done = virel(*SMALL, "--env=virel_tf/NaN-v0", "--eval_every=20", "--eval_steps=1", "--checkpoint_every=20",
+                 "--total_steps=2000", f"--run_dir={tmp_path}", code=1)
+    assert "observation is not finite" in done.stderr and "step-000000040" in done.stderr
+    assert ("its policies were not exported: cannot write to" in done.stderr) == in_the_way
+    assert "Traceback" not in done.stderr
+    if not in_the_way:
+        steps = {which: load_policy(tmp_path / "policy" / which).metadata["step"] for which in ("best", "last")}
+        assert steps == {"best": 20, "last": 40}
 
 
 def test_a_diverging_loss_stops_the_run_and_is_not_saved(tmp_path):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from untrained_run import make_run
 
-from virel_tf.errors import ConfigError
+from virel_tf.errors import ConfigError, RunError
 from virel_tf.evaluate import video
 from virel_tf.evaluate.command import evaluate_run
 from virel_tf.evaluate.video import BACKENDS, Studio, draws
@@ -39,6 +39,14 @@ def test_without_a_way_to_draw_the_message_says_what_to_install(hopper, tmp_path
         monkeypatch.delenv(name, raising=False)
     with pytest.raises(ConfigError, match="^--video: .*neither with EGL nor with OSMesa.*libegl1 or libosmesa6"):
         evaluate_run(str(hopper.folder), "best", episodes=1, seed=3, video=str(tmp_path / "hopper.gif"))
+
+
+def test_a_film_that_fails_leaves_nothing(tmp_path, monkeypatch):
+    monkeypatch.setenv("MUJOCO_GL", "egl")
+    (tmp_path / ".tmp-film.gif").write_text("half")  # what the process that draws has written when it fails
+    with pytest.raises(RunError, match="^cannot film into .*film.gif: "):
+        Studio(str(tmp_path / "film.gif")).film({"env_id": "Nowhere-v0"}, [])
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_missing_package_is_named_before_anything_is_played(monkeypatch):

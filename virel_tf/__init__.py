@@ -11,7 +11,7 @@ from virel_tf.config import Config
 if TYPE_CHECKING:
     from virel_tf.export.load import ExportedPolicy
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = ["RECIPES", "Config", "Recipe", "fit", "load_policy", "register"]
 
 

@@ -45,14 +45,17 @@ class ExportOptions:
     """The flags of `virel-tf export`."""
 
     run_dir: str = option("", RUN, "folder of the run whose policy to export (required)")
-    policy: str = option("best", RUN, "which of the run's policies", choices=POLICIES)
+    policy: str = option("best", RUN, "which of the run's policies: best, last, or the step of a checkpoint it keeps")
     format: str = option("saved_model", RUN, "a SavedModel for TensorFlow, .tflite files for LiteRT, or an .onnx "
                          "file", choices=("saved_model", "litert", "onnx"))
     out: str = option("", RUN, "folder that gets the next numbered version (default RUN/policy/POLICY, for "
-                      "others RUN/FORMAT/POLICY)")
+                      "others RUN/FORMAT/POLICY; a step's POLICY is stepSTEP)")
 
     def __post_init__(self) -> None:
         need_run(self.run_dir, "export")
+        if self.policy not in POLICIES and not self.policy.isdecimal():
+            raise ConfigError(f"--policy: {self.policy!r} is not allowed; it must be one of {', '.join(POLICIES)}, or "
+                              "the step of a checkpoint that the run keeps" + did_you_mean(self.policy, POLICIES))
 
 
 @dataclasses.dataclass(frozen=True)

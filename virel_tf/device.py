@@ -35,7 +35,8 @@ def expects_gpu(environment: Mapping[str, str], devices: Path = Path("/dev")) ->
     if any(devices.glob("nvidia[0-9]*")):
         return f"{devices}/nvidia* is there"
     visible = environment.get("NVIDIA_VISIBLE_DEVICES", "")
-    return f"a GPU was asked for (NVIDIA_VISIBLE_DEVICES={visible})" if visible not in ("", "void", "none") else ""
+    # Not that anybody asked for a GPU: NVIDIA's base images set it themselves.
+    return f"NVIDIA_VISIBLE_DEVICES={visible} is set" if visible not in ("", "void", "none") else ""
 
 
 def missing(built_with_cuda: bool, loads: Callable[[str], bool] | None = None) -> str:

@@ -1,5 +1,7 @@
 """What can go wrong, told to a person in one line."""
 
+import re
+
 
 class ConfigError(ValueError):
     """A setting the user gave is wrong; the message names the flag (exit code 2, no traceback)."""
@@ -11,3 +13,8 @@ class RunError(Exception):
 
 class BadNumber(RunError):
     """NaN or infinity in an observation, a reward, a loss or a weight."""
+
+
+def told_by_tensorflow(error: Exception) -> str:
+    """What a tf.errors.OpError says about files, without TensorFlow's own names: "No space left on device"."""
+    return re.sub(r"{{.*}} |.*; | \[Op:.*", "", str(error).partition("\n")[0])

@@ -27,7 +27,10 @@ def versions() -> dict[str, str]:
 
 
 def git_revision() -> str | None:
-    """The commit of the source tree this package runs from, with -dirty where it was changed since; None elsewhere."""
+    """The commit of the source tree this package runs from or was built from, with -dirty where that was changed since.
+
+    None where neither is known.
+    """
     package = Path(__file__).resolve().parent
     try:
         # An installed package may lie in somebody else's repository: only a tree that tracks it tells about it.
@@ -36,7 +39,8 @@ def git_revision() -> str | None:
         describe = ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
         return subprocess.run(describe, cwd=package, check=True, capture_output=True, text=True).stdout.strip()
     except (OSError, subprocess.CalledProcessError):
-        return None
+        built = package / "revision.txt"  # written by setup.py
+        return built.read_text() or None if built.is_file() else None
 
 
 def record_versions(run_dir: Path, step: int) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from virel_tf import runtime
 from virel_tf.benchmark.command import measure
 from virel_tf.envs.make import make_env
 from virel_tf.evaluate.saved_run import read_run, read_weights, restore_policy
@@ -22,10 +23,11 @@ BATCHES = (1, 4, 16, 64, 256, 1024, 4096)
 def measure_latency(run_dir: str, policy: str, seconds: float) -> dict[str, Any]:
     """Exports the run's policy, loads that and measures for about `seconds`; all in this process, without a network."""
     config = read_run(run_dir)
+    runtime.configure(config.threads)  # before anything else uses TensorFlow
     env = make_env(config.env)
     actor = Actor(restore_policy(config, env, read_weights(run_dir, policy)))
     with tempfile.TemporaryDirectory() as folder:
-        export = export_run(run_dir, policy, Path(folder) / policy)  # sets up TensorFlow's threads as the run has them
+        export = export_run(run_dir, policy, Path(folder) / policy)
         model = tf.saved_model.load(export["path"])
     act = model.signatures["serving_default"]
     observations = np.random.default_rng(0).normal(size=[max(BATCHES), env.observation_size]).astype(np.float32)

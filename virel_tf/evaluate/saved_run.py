@@ -10,7 +10,8 @@ import keras
 
 from virel_tf.algorithms.critics import Critics
 from virel_tf.algorithms.registry import RECIPES
-from virel_tf.config import Config, read_config
+from virel_tf.checkpoint import CheckpointStore, read_arrays
+from virel_tf.config import POLICIES, Config, read_config
 from virel_tf.envs.make import Environment
 from virel_tf.errors import ConfigError
 from virel_tf.networks.policies import Policy
@@ -35,12 +36,23 @@ def policy_path(run_dir: str | Path, which: str) -> Path:
 
 
 def read_weights(run_dir: str | Path, which: str) -> SavedWeights:
-    """A run's best or last policy; ConfigError where there is none yet."""
+    """A run's best or last policy, or that of a step whose checkpoint it keeps; ConfigError where there is none."""
+    if which.isdecimal():
+        return read_checkpointed(run_dir, int(which))
     path = policy_path(run_dir, which)
     if not path.is_file():
         raise ConfigError(f"--run_dir: {run_dir} holds no {which} policy yet ({path.name} comes with the first "
                           f"{'evaluation' if which == 'best' else 'checkpoint'})")
     return read_policy(path)
+
+
+def read_checkpointed(run_dir: str | Path, step: int) -> SavedWeights:
+    """The policy in a run's checkpoint."""
+    kept = CheckpointStore(Path(run_dir) / "checkpoints").kept()
+    if step not in kept:
+        raise ConfigError(f"--policy: {run_dir} keeps no checkpoint of step {step}; it must be one of "
+                          f"{', '.join([*POLICIES, *map(str, kept)])}")
+    return SavedWeights.of_learner(kept[step], step, read_arrays(kept[step]))
 
 
 def restore_policy(config: Config, env: Environment, weights: SavedWeights) -> Policy:

@@ -6,6 +6,7 @@ GPU, and TensorFlow each bring an LLVM, and a process with both ends in a segmen
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import math
 import os
@@ -67,6 +68,8 @@ class Studio:
         child = subprocess.run([sys.executable, "-c", f"from {__name__} import main; main()"], env=settings,
                                input=pickle.dumps((self.path, environment, episodes)), capture_output=True)
         if child.returncode:
+            with contextlib.suppress(OSError):
+                unfinished(self.path).unlink()
             if not self.backend:
                 raise ConfigError("--video: MuJoCo can draw neither with EGL nor with OSMesa here; install one of them "
                                   "(Debian: libegl1 or libosmesa6)")
@@ -94,8 +97,7 @@ def draw(path: str, environment: dict[str, Any], episodes: list[Episode]) -> Non
     fps = env.frames_per_second / every
     how = dict(duration=1000 / fps, loop=0) if path.lower().endswith(".gif") else dict(fps=fps, macro_block_size=2)
     Path(path).parent.mkdir(parents=True, exist_ok=True)
-    unfinished = Path(path).with_name(TEMPORARY + Path(path).name)
-    with imageio.get_writer(unfinished, **how) as film:
+    with imageio.get_writer(unfinished(path), **how) as film:
         for episode in episodes:
             env.reset(episode.seed)
             for i, action in enumerate(episode.actions):
@@ -103,5 +105,10 @@ def draw(path: str, environment: dict[str, Any], episodes: list[Episode]) -> Non
                     film.append_data(env.render())
                 env.step(action)
             film.append_data(env.render())
-    os.replace(unfinished, path)
+    os.replace(unfinished(path), path)
     env.close()
+
+
+def unfinished(path: str) -> Path:
+    """The name of a film until it is complete."""
+    return Path(path).with_name(TEMPORARY + Path(path).name)

@@ -21,7 +21,7 @@ from virel_tf.experiments.identity import (
 )
 from virel_tf.experiments.record import planned_cells
 from virel_tf.experiments.statistics import final_score
-from virel_tf.train.logging import Row, read_rows
+from virel_tf.metrics_file import Row, read_rows
 
 LEAST_LENGTH = 0.5  # of the longest run of a group: what has less steps is left out of its numbers
 

@@ -1,4 +1,4 @@
-"""`virel-tf export`: a run's best or last policy as files that need nothing of this package."""
+"""`virel-tf export`: a run's policy as files that need nothing of this package."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import tensorflow as tf
+
 import virel_tf
 from virel_tf import runtime
 from virel_tf.config import POLICIES, Config
 from virel_tf.envs.make import Environment, make_env
+from virel_tf.errors import RunError, told_by_tensorflow
 from virel_tf.evaluate.saved_run import policy_path, read_run, read_weights, restore_critics, restore_policy
 from virel_tf.export.converted import write_converted
 from virel_tf.export.lite import lite_files
@@ -28,18 +31,25 @@ FOLDERS = {"saved_model": "policy", "litert": "litert", "onnx": "onnx"}  # below
 
 def export_run(run_dir: str | Path, which: str = "best", out: str | Path = "",
                format: str = "saved_model") -> dict[str, Any]:
-    """Adds a version with the run's best or last policy, unless the newest one holds it already; says where."""
+    """Adds a version with a policy of the run, unless the newest one holds it already; says where.
+
+    `which` is best, last, or the step of a checkpoint that the run keeps.
+    """
     config = read_run(run_dir)
     runtime.configure(config.threads)
     weights = read_weights(run_dir, which)
     return_ = evaluated_return(Path(run_dir), weights.step)
-    folder = Path(out) if out else Path(run_dir) / FOLDERS[format] / which
+    name = which if which in POLICIES else f"step{weights.step}"  # a number would look like a version
+    folder = Path(out) if out else Path(run_dir) / FOLDERS[format] / name
     version = newest_version(folder)
-    new = version is None or not holds(version, weights)
+    new = version is None or not holds(version, weights, which, format)
     if new:
         env = make_env(config.env)
-        metadata = describe(config, env, which, weights.step, return_, weights.fingerprint)
-        version = add_version(folder, writer(format, config, env, weights, metadata, folder.resolve().name))
+        metadata = describe(config, env, which, format, weights.step, return_, weights.fingerprint)
+        try:
+            version = add_version(folder, writer(format, config, env, weights, metadata, folder.resolve().name))
+        except tf.errors.OpError as error:  # TensorFlow writes files of its own
+            raise RunError(f"cannot write a version in {folder}: {told_by_tensorflow(error)}") from error
         env.close()
     if format == "saved_model" and not out:
         write_models_config(folder.parent)
@@ -65,19 +75,20 @@ def writer(format: str, config: Config, env: Environment, weights: SavedWeights,
     return lambda folder: write_converted(folder, served, metadata, files(served))
 
 
-def holds(version: Path, weights: SavedWeights) -> bool:
-    """Whether a version was made from these weights by this version of the package."""
+def holds(version: Path, weights: SavedWeights, which: str, format: str) -> bool:
+    """Whether a version is this policy with these weights in this format, made by this version of the package."""
     try:
         metadata = json.loads((version / "metadata.json").read_text())
     except (OSError, ValueError):
         return False
-    return (metadata.get("fingerprint"), metadata.get("versions", {}).get("virel_tf")) == (weights.fingerprint,
-                                                                                         virel_tf.__version__)
+    made = [metadata.get(name) for name in ("fingerprint", "policy", "file_format")]
+    return [*made, metadata.get("versions", {}).get("virel_tf")] == [weights.fingerprint, which, format,
+                                                                     virel_tf.__version__]
 
 
 def write_models_config(folder: Path) -> None:
     """A list of the run's models for a server's --model_config_file."""
-    text = models_config([which for which in POLICIES if newest_version(folder / which)]).encode()
+    text = models_config([model.name for model in sorted(folder.iterdir()) if newest_version(model)]).encode()
     path = folder / "models.config"
     if not path.exists() or path.read_bytes() != text:
         atomic_write(path, text)

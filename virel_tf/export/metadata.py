@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 from typing import Any
 
@@ -12,18 +11,20 @@ from gymnasium import spaces
 
 from virel_tf.config import Config
 from virel_tf.envs.make import Environment
+from virel_tf.errors import RunError
+from virel_tf.metrics_file import read_rows
 from virel_tf.provenance import git_revision, versions
 
-FORMAT = 1
+FORMAT = 1  # of metadata.json itself
 
 
-def describe(config: Config, env: Environment, which: str, step: int, return_: float | None,
+def describe(config: Config, env: Environment, which: str, file_format: str, step: int, return_: float | None,
              fingerprint: str) -> dict[str, Any]:
     """All but the signatures."""
     return dict(
-        format=FORMAT, env=config.env, variant=config.variant, seed=config.seed, policy=which, step=step,
-        **{"return": return_}, deterministic=config.recipe.policy == "deterministic", discount=config.discount,
-        reward_scale=config.reward_scale, path_length=config.path_length,
+        format=FORMAT, file_format=file_format, env=config.env, variant=config.variant, seed=config.seed,
+        policy=which, step=step, **{"return": return_}, deterministic=config.recipe.policy == "deterministic",
+        discount=config.discount, reward_scale=config.reward_scale, path_length=config.path_length,
         observation=dict(size=env.observation_size, space=str(env.observation_space),
                          layout=layout(env.observation_space)),
         action=dict(size=env.action_size, space=str(env.action_space), shape=list(env.action_space.shape),
@@ -47,8 +48,8 @@ def layout(space: gymnasium.Space, name: str = "") -> list[dict[str, Any]]:
 def evaluated_return(run_dir: Path, step: int) -> float | None:
     """The mean return of the run's evaluation at that step, if there was one."""
     try:
-        with open(run_dir / "metrics.csv", newline="") as file:
-            returns = [row["eval_return"] for row in csv.DictReader(file) if row["step"] == str(step)]
-    except OSError:
+        rows = read_rows(run_dir / "metrics.csv")[1]
+    except RunError:  # the policy is none the worse for it
         return None
-    return float(returns[-1]) if returns and np.isfinite(float(returns[-1])) else None
+    returns = [float(row["eval_return"]) for row in rows if row["step"] == step]
+    return returns[-1] if returns and np.isfinite(returns[-1]) else None

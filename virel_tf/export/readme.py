@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from virel_tf.config import POLICIES
+
 Examples = Mapping[str, Mapping[str, np.ndarray]]  # one row of input for each signature
 MEANING = {
     "serving_default": "the action of the policy without its noise, in the environment's own units",
@@ -25,13 +27,15 @@ def models_config(names: Sequence[str]) -> str:
     return f"model_config_list {{\n{entries}}}\n"
 
 
-def readme(metadata: Mapping[str, Any], model_name: str, examples: Examples) -> str:
+def readme(metadata: Mapping[str, Any], model_name: str, version: int, examples: Examples) -> str:
     """README.md of one version."""
     observation, action = metadata["observation"], metadata["action"]
     reached = "" if metadata["return"] is None else f", mean return {metadata['return']:.1f} in evaluation"
     parts = "\n".join(f"- [{part['start']}:{part['stop']}] {part['name'] or 'all'}: {part['space']}"
                       for part in observation["layout"])
-    return f"""# {metadata['env']}, {metadata['variant']}: the {metadata['policy']} policy
+    which = metadata["policy"]
+    title = f"the {which} policy" if which in POLICIES else f"the policy of step {which}"
+    return f"""# {metadata['env']}, {metadata['variant']}: {title}
 
 Trained for {metadata['step']} steps{reached}. metadata.json says the rest: spaces, versions, seed.
 
@@ -53,12 +57,15 @@ The folder with the numbered versions must be called `{model_name}`. From the fo
 
     docker run -p 8500:8500 -p 8501:8501 -v "$PWD:/models" -e MODEL_NAME={model_name} tensorflow/serving
 
-or, where tensorflow_model_server is installed:
+Where a models.config lies there too, all models it lists are served by (the paths it names are the container's)
+
+    docker run -p 8500:8500 -p 8501:8501 -v "$PWD:/models" tensorflow/serving \\
+      --model_config_file=/models/models.config
+
+Without Docker, where tensorflow_model_server is installed:
 
     tensorflow_model_server --port=8500 --rest_api_port=8501 --model_name={model_name} \\
       --model_base_path="$PWD/{model_name}"
-
-Where a models.config lies beside it, `--model_config_file=/models/models.config` serves all models it lists.
 
 ## REST
 
@@ -75,7 +82,7 @@ Where a models.config lies beside it, `--model_config_file=/models/models.config
 
 ```python
 import tensorflow as tf
-policy = tf.saved_model.load("{model_name}/1")
+policy = tf.saved_model.load("{model_name}/{version}")
 action = policy.signatures["serving_default"](observation=tf.constant({rows(examples, 'serving_default')}))["action"]
 ```
 """

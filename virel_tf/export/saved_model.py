@@ -12,6 +12,7 @@ import tensorflow as tf
 from virel_tf.envs.make import Environment
 from virel_tf.export.readme import readme
 from virel_tf.export.signatures import ServedPolicy
+from virel_tf.export.versions import number_of
 from virel_tf.export.warmup import write_warmup
 
 
@@ -29,7 +30,7 @@ def write_saved_model(folder: Path, served: ServedPolicy, env: Environment, meta
     write_warmup(folder, model_name, {name: (examples[name], answers[name]) for name in signatures})
     shapes = {name: dict(inputs=shapes_of(examples[name]), outputs=shapes_of(answers[name])) for name in signatures}
     (folder / "metadata.json").write_text(json.dumps(metadata | dict(signatures=shapes), indent=2) + "\n")
-    (folder / "README.md").write_text(readme(metadata, model_name, examples))
+    (folder / "README.md").write_text(readme(metadata, model_name, number_of(folder), examples))
 
 
 def example_inputs(signatures: dict[str, tf.types.experimental.ConcreteFunction],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,8 +19,9 @@ def add_version(folder: Path, write: Callable[[Path], None]) -> Path:
     ensure_writable(folder)
     try:
         with one_at_a_time(folder):
-            for left in folder.glob(f"{TEMPORARY}*"):  # by a process that was killed: nobody else is at work here
-                shutil.rmtree(left)
+            for left in folder.iterdir():  # by a process that was killed: nobody else adds versions now
+                if re.fullmatch(re.escape(TEMPORARY) + r"\d+", left.name) and left.is_dir():
+                    shutil.rmtree(left)
             target = folder / str(max(numbers(folder), default=0) + 1)
             temporary = folder / (TEMPORARY + target.name)  # not a number, so servers pass it over
             temporary.mkdir()
@@ -45,6 +47,11 @@ def numbers(folder: Path) -> list[int]:
     if not folder.is_dir():
         return []
     return [int(path.name) for path in folder.iterdir() if path.name.isdecimal() and path.is_dir()]
+
+
+def number_of(version: Path) -> int:
+    """The number of a version, be it still under its temporary name."""
+    return int(version.name.removeprefix(TEMPORARY))
 
 
 @contextlib.contextmanager

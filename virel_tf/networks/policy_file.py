@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import io
+import re
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -34,6 +35,12 @@ class SavedWeights(NamedTuple):
     path: Path
     step: int
     arrays: dict[str, np.ndarray]
+
+    @classmethod
+    def of_learner(cls, path: Path, step: int, state: Mapping[str, np.ndarray]) -> SavedWeights:
+        """What `save_policy` would have written, from `Learner.state` as the checkpoint in `path` holds it."""
+        played = re.compile(r"learner/(?:policy|[qv]\d+)/\d+/(.+)")  # neither targets nor the optimisers' numbers
+        return cls(path, step, {match[1]: state[match[0]] for match in map(played.fullmatch, state) if match})
 
     def restore(self, model: keras.Model) -> None:
         """Gives the model its weights."""

@@ -5,19 +5,16 @@ from __future__ import annotations
 import contextlib
 import csv
 import io
-import math
 import os
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from virel_tf.errors import RunError
+from virel_tf.errors import RunError, told_by_tensorflow
 from virel_tf.files import atomic_write, ensure_writable
-
-Row = dict[str, Any]
+from virel_tf.metrics_file import Row, parse_row, read_rows
 
 
 class MetricsLog:
@@ -49,7 +46,7 @@ class MetricsLog:
             os.fsync(self._file.fileno())
         except OSError as error:
             raise RunError(f"cannot write {self.path}: {error.strerror}") from error
-        self.rows.append(_parsed(self.columns, cells))
+        self.rows.append(parse_row(self.columns, cells))
         self._board.add(self.rows[-1])
 
     def close(self) -> None:
@@ -92,8 +89,7 @@ class _Board:
         except OSError as error:
             raise RunError(f"cannot write to {self._folder}: {error.strerror}") from error
         except self._tf.errors.OpError as error:
-            cause = re.sub(r"{{.*}} |.*; | \[Op:.*", "", error.message.splitlines()[0])  # not TensorFlow's names
-            raise RunError(f"cannot write to {self._folder}: {cause}") from error
+            raise RunError(f"cannot write to {self._folder}: {told_by_tensorflow(error)}") from error
 
 
 def _cell(value: Any) -> str:
@@ -105,44 +101,7 @@ def _cell(value: Any) -> str:
     return repr(float(value))
 
 
-def _value(cell: str) -> int | float | str | None:
-    if not cell:
-        return None
-    for kind in (int, float):
-        try:
-            return kind(cell)
-        except ValueError:
-            continue
-    return cell
-
-
-def _parsed(columns: list[str], cells: list[str]) -> Row:
-    return {name: _value(cell) for name, cell in zip(columns, cells, strict=True)}
-
-
 def _lines(rows: list[list[str]]) -> str:
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(rows)
     return text.getvalue()
-
-
-def read_rows(path: Path, keep_rows: int | None = None) -> tuple[list[str], list[Row]]:
-    """The columns and the first rows of a file, or all; a last line that a kill has cut short is not looked at."""
-    end = None if keep_rows is None else keep_rows + 1
-    try:
-        lines = path.read_bytes().split(b"\n")[:-1] if path.exists() else []
-        columns, *table = csv.reader(line.decode() for line in lines[:end]) if lines else [[]]
-    except OSError as error:
-        raise RunError(f"cannot read {path}: {error.strerror}") from error
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise RunError(f"{path} is damaged: {error}") from error
-    if len(table) < (keep_rows or 0):
-        raise RunError(f"{path} holds {len(table)} of the {keep_rows} rows that the checkpoint counts on")
-    for number, cells in enumerate(table, start=2):
-        if len(cells) != len(columns):
-            raise RunError(f"{path} is damaged: line {number} has {len(cells)} cells for {len(columns)} columns")
-    rows = [_parsed(columns, cells) for cells in table]
-    for number, row in enumerate(rows, start=2):
-        if not isinstance(row.get("step"), (int, float)) or not math.isfinite(row["step"]):
-            raise RunError(f"{path} is damaged: line {number} has no number as its step")
-    return columns, rows

@@ -14,6 +14,7 @@ import numpy as np
 from virel_tf import runtime
 from virel_tf.algorithms.diagnostics import Diagnostics
 from virel_tf.algorithms.learner import METRICS
+from virel_tf.checkpoint import CheckpointStore
 from virel_tf.config import Config, refuse_other_run
 from virel_tf.device import device_line
 from virel_tf.envs.make import make_env
@@ -25,7 +26,6 @@ from virel_tf.files import atomic_write, ensure_writable
 from virel_tf.networks.actor import Actor
 from virel_tf.networks.policy_file import save_policy
 from virel_tf.provenance import record_versions
-from virel_tf.train.checkpoint import CheckpointStore
 from virel_tf.train.curve import draw_learning_curve
 from virel_tf.train.logging import MetricsLog
 from virel_tf.train.progress import Progress
@@ -132,7 +132,8 @@ class Training:
             if before > saved:
                 self.save()
         except BadNumber as error:
-            raise RunError(f"{error}; last good checkpoint: {self.store.newest_path() or 'none yet'}") from None
+            told = f"{error}; last good checkpoint: {self.store.newest_path() or 'none yet'}"
+            raise RunError(told + self.export_what_there_is()) from None
         finally:
             self.progress.close()
             self.log.close()
@@ -141,6 +142,14 @@ class Training:
         export_policies(self.folder)
         self.say_goodbye(stop)
         return stop.exit_code
+
+    def export_what_there_is(self) -> str:
+        """The policies from before a bad number; returns what to add to its message where even that fails."""
+        try:
+            export_policies(self.folder)
+        except Exception as error:  # whatever it is, it must not hide why the run ended
+            return f"; its policies were not exported: {error}"
+        return ""
 
     def evaluate_and_log(self) -> None:
         """One evaluation, one row of metrics.csv, and the policy if it is the best so far."""

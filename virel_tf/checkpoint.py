@@ -109,6 +109,10 @@ class CheckpointStore:
         """The folder of the newest checkpoint, unverified."""
         return next(iter(self._candidates()), None)
 
+    def kept(self) -> dict[int, Path]:
+        """Step -> folder of every checkpoint, unverified, oldest first."""
+        return {_step_of(path): path for path in reversed(self._candidates())}
+
     def _candidates(self) -> list[Path]:
         """Checkpoint folders, newest first. A replaced one counts: its successor may never have arrived."""
         try:
@@ -248,10 +252,22 @@ def _read_manifest(folder: Path) -> dict:
     raise _Damaged("manifest.json is not as it was written")
 
 
-def _read_checkpoint(folder: Path, replay: Path, manifest: dict) -> Checkpoint:
+def read_arrays(folder: Path) -> dict[str, np.ndarray]:
+    """The arrays of a checkpoint that others may need as it is; RunError where it is damaged."""
+    try:
+        return _read_arrays(folder, _read_manifest(folder))
+    except _Damaged as damage:
+        raise RunError(f"checkpoint {folder} is damaged ({damage})") from None
+
+
+def _read_arrays(folder: Path, manifest: dict) -> dict[str, np.ndarray]:
     if manifest["format"] != FORMAT:
         raise RunError(f"checkpoint {folder} has format {manifest['format']}; this version reads {FORMAT}")
-    arrays = _unpack(_read(folder / "state.npz", manifest["state"]))
+    return _unpack(_read(folder / "state.npz", manifest["state"]))
+
+
+def _read_checkpoint(folder: Path, replay: Path, manifest: dict) -> Checkpoint:
+    arrays = _read_arrays(folder, manifest)
     blobs = {name: _read(folder / entry["file"], entry) for name, entry in manifest["blobs"].items()}
     segments = [Segment(entry["first"], entry["last"], _unpack(_read(replay / entry["file"], entry)))
                 for entry in manifest["segments"]]
