@@ -20,10 +20,10 @@ LEGEND_LETTERS = 44  # that fit beside a line of that width
 SMOOTHED_FROM = 60  # evaluations: from so many on, lines and bands are means of the last ten
 
 
-def new_figure(height: float, columns: int = 1, rows: int = 1) -> tuple[Figure, np.ndarray]:
+def new_figure(height: float, columns: int = 1, rows: int = 1, share_x: bool = False) -> tuple[Figure, np.ndarray]:
     """A figure and its axes [rows, columns], each WIDTH wide; the height is that of one row."""
     figure = Figure(figsize=(WIDTH * columns, height * rows), layout="constrained", facecolor="none")
-    return figure, figure.subplots(rows, columns, squeeze=False, sharex="col" if rows > 1 else False)
+    return figure, figure.subplots(rows, columns, squeeze=False, sharex="col" if share_x else False)
 
 
 def draw_curves(axes: Axes, curves: list[Curve], looks: dict[str, Look], name: str, returns: bool = True) -> None:
@@ -93,8 +93,8 @@ def draw_profiles(axes: Axes, result: Aggregate, looks: dict[str, Look]) -> None
 
 
 def legends_below(figure: Figure, panels: list[Axes]) -> None:
-    """A legend under each panel; the figure grows by what the tallest takes."""
-    rows = 0
+    """A legend under each panel; the figure grows by what the tallest of each row takes."""
+    tallest: dict[int, int] = {}
     for panel in panels:
         handles, labels = panel.get_legend_handles_labels()
         labels = [textwrap.fill(label, LEGEND_LETTERS) for label in labels]
@@ -103,8 +103,9 @@ def legends_below(figure: Figure, panels: list[Axes]) -> None:
         under_its_axis = panel.transAxes + ScaledTranslation(0, -0.48, figure.dpi_scale_trans)
         panel.legend(handles, labels, loc="upper center", bbox_to_anchor=(0.5, 0), bbox_transform=under_its_axis,
                      ncols=columns, frameon=False, fontsize=9, handlelength=2.6, columnspacing=1.2, labelcolor=INK)
-        rows = max(rows, math.ceil(sum(label.count("\n") + 1 for label in labels) / columns))
-    figure.set_figheight(figure.get_figheight() + 0.19 * rows)
+        row, lines = panel.get_subplotspec().rowspan.start, sum(label.count("\n") + 1 for label in labels)
+        tallest[row] = max(tallest.get(row, 0), math.ceil(lines / columns))
+    figure.set_figheight(figure.get_figheight() + 0.19 * sum(tallest.values()))
     figure.align_ylabels()
     figure.draw_without_rendering()  # the layout settles in its second pass, which is that of the saved file
 

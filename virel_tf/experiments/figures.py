@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import io
+import math
 import re
 from typing import NamedTuple
 
 import matplotlib
-import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from virel_tf.experiments import charts
@@ -15,6 +16,7 @@ from virel_tf.experiments.analysis import Aggregate, Curve, curves_of, follows_e
 from virel_tf.experiments.runs import Experiment
 from virel_tf.experiments.styles import LIGHT_PAGE, PALETTE, Look, looks_of
 
+PANELS_ACROSS = 3  # more in a row would be too small to read in a text
 TEMPERATURE_COLUMNS = ("epsilon", "temperature", "entropy")
 
 
@@ -29,11 +31,15 @@ class Picture(NamedTuple):
 def curves_picture(experiment: Experiment, envs: list[str]) -> Picture:
     """Learning curves, environment by environment."""
     looks = looks_of(experiment.labels)
-    figure, axes = charts.new_figure(3.0, columns=len(envs))
-    for panel, env in zip(axes[0], envs, strict=True):
+    columns = min(len(envs), PANELS_ACROSS)
+    figure, axes = charts.new_figure(3.0, columns, rows=math.ceil(len(envs) / columns))
+    panels = list(axes.flat)
+    for panel, env in zip(panels, envs, strict=False):
         charts.draw_curves(panel, curves_of(experiment.of(env), "eval_return"), looks, "evaluation return")
         panel.set(title=env, xlabel="environment steps")
-    return finished("curves", "Learning curves", envs, figure, axes)
+    for panel in panels[len(envs):]:
+        panel.set_axis_off()
+    return finished("curves", "Learning curves", envs, figure, panels[:len(envs)])
 
 
 def epsilon_picture(experiment: Experiment, envs: list[str]) -> Picture | None:
@@ -44,13 +50,13 @@ def epsilon_picture(experiment: Experiment, envs: list[str]) -> Picture | None:
     if not columns:
         return None
     rows = max(map(len, columns.values()))
-    figure, axes = charts.new_figure(1.7, columns=len(columns), rows=rows)
+    figure, axes = charts.new_figure(1.7, columns=len(columns), rows=rows, share_x=True)
     for column, (env, curves) in enumerate(columns.items()):
         for panel, (name, lines) in zip(axes[:, column], curves.items(), strict=False):
             charts.draw_curves(panel, lines, looks, name, returns=False)
         axes[0, column].set_title(env)
         axes[-1, column].set_xlabel("environment steps")
-    return finished("epsilon", "Residual error, temperature and entropy", list(columns), figure, axes)
+    return finished("epsilon", "Residual error, temperature and entropy", list(columns), figure, list(axes[-1]))
 
 
 def temperature_curves(experiment: Experiment, env: str) -> dict[str, list[Curve]]:
@@ -60,9 +66,9 @@ def temperature_curves(experiment: Experiment, env: str) -> dict[str, list[Curve
     return {column: lines for column, lines in curves.items() if lines}
 
 
-def finished(name: str, title: str, envs: list[str], figure: Figure, axes: np.ndarray) -> Picture:
-    """The figure with its legends and its name, which is the environment's too where there is one alone."""
-    charts.legends_below(figure, list(axes[-1]))
+def finished(name: str, title: str, envs: list[str], figure: Figure, panels: list[Axes]) -> Picture:
+    """The figure with legends under these panels and its name, the environment's too where there is one alone."""
+    charts.legends_below(figure, panels)
     if len(envs) == 1:
         name = f"{name}-{envs[0].replace('/', '_')}"
     return Picture(name, f"{title} in {', '.join(envs)}", figure)
