@@ -99,6 +99,16 @@ def test_damaged_settings_are_told(tmp_path, capsys, monkeypatch, settings, told
     assert error.startswith(f"virel-tf: --out: {run}") and error.count("\n") == 1
 
 
+def test_a_label_means_the_same_in_every_environment(tmp_path):
+    write_run(tmp_path / "1", [1.0], "--env=Hopper-v4", "--variant=sac", "--preset=haarnoja2018b")
+    write_run(tmp_path / "2", [1.0], "--env=Reacher-v4", "--variant=sac")
+    write_run(tmp_path / "3", [1.0], "--env=Hopper-v4", "--variant=virel")  # its reward scale is the preset's
+    write_run(tmp_path / "4", [1.0], "--env=Reacher-v4", "--variant=virel")
+    assert [(group.env, group.label) for group in read_experiment([tmp_path]).groups] == [
+        ("Hopper-v4", "virel"), ("Hopper-v4", "sac, preset=haarnoja2018b"), ("Reacher-v4", "virel"),
+        ("Reacher-v4", "sac")]
+
+
 def test_settings_of_other_versions_do_no_harm(tmp_path):
     for seed in (1, 2):
         run = write_run(tmp_path / str(seed), [1.0], *HOPPER, f"--seed={seed}")

@@ -159,14 +159,14 @@ def listing_order(group: Group) -> tuple[int, str, int, str]:
 
 
 def telling_settings(groups: list[Group]) -> set[str]:
-    """The settings in which groups of one variant differ within an environment."""
-    telling: set[str] = set()
-    for env in {group.env for group in groups}:
-        own = [own_settings(group.runs[0].settings) for group in groups if group.env == env]
-        # Presets stand for the settings they bring: where those differ, so do the presets' names or further flags.
-        names = {name for settings in own for name in settings if name == "preset" or changes_numbers(name)}
-        telling |= {name for name in names if len({json.dumps(settings.get(name)) for settings in own}) > 1}
-    return telling
+    """The settings in which groups of one variant differ, in one environment or between two.
+
+    So a label means the same in all environments. What a preset has for each of them is no difference: presets stand
+    for the settings they bring.
+    """
+    own = [own_settings(group.runs[0].settings) for group in groups]
+    names = {name for settings in own for name in settings if name == "preset" or changes_numbers(name)}
+    return {name for name in names if len({json.dumps(settings.get(name)) for settings in own}) > 1}
 
 
 def label_of(group: Group, telling: set[str]) -> str:
