@@ -89,6 +89,7 @@ def import_tensorflow_quietly() -> None:
         os.dup2(stderr, 2)
         os.close(stderr)
         os.close(nowhere)
+        del os.environ["TF_CPP_MIN_LOG_LEVEL"]  # has been read; a child that found it would take it for the user's
 
 
 # ---------------------------------------------------------------- flags -> options
