@@ -49,7 +49,10 @@ def draw_initialisation() -> None:
     figure = Figure(figsize=(12, 3.4), layout="constrained")
     for axes, variant in zip(figure.subplots(1, 3), ("sac", "beta", "virel"), strict=True):
         for (label, folder), colour in zip(INITIALISATIONS.items(), ("#55a868", "#4c72b0", "#8c8c8c"), strict=True):
-            for i, path in enumerate(sorted((folder / variant).rglob("seed*/metrics.csv"))):
+            runs = folder / variant
+            if (runs / "haarnoja2018b").is_dir():  # sac's own settings, as in the studies
+                runs /= "haarnoja2018b"
+            for i, path in enumerate(sorted(runs.glob("seed*/metrics.csv"))):
                 axes.plot(column(path, "step") / 1000, column(path, "eval_return"), color=colour, linewidth=1,
                           label=None if i else label)
         axes.set(title=f"HalfCheetah-v4, {variant}", xlabel="environment steps (thousands)", ylabel="evaluation return")

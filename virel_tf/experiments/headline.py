@@ -32,7 +32,7 @@ def environment_line(groups: list[Group], anchors: list[Anchor]) -> str:
     env, steps = groups[0].env, min(group.steps for group in groups)
     scores = {group.label: group.evaluated_by(steps).final_scores(steps) for group in groups}
     ranked = sorted((label for label in scores if len(scores[label])), key=lambda label: -scores[label].mean())
-    shown = [f"{label} {scores[label].mean():,.0f}" for label in ranked]
+    shown = [f"{label} {in_words(scores[label].mean())}" for label in ranked]
     some_go_on = " (the most that all have)" if any(group.steps > steps for group in groups) else ""
     text = f"{env}, {steps:,} steps{some_go_on}: {'; '.join(shown[:4])}{'; ...' if len(shown) > 4 else ''}"
     if len(ranked) > 1:
@@ -43,7 +43,7 @@ def environment_line(groups: list[Group], anchors: list[Anchor]) -> str:
     published = [anchor for anchor in comparable_anchors(anchors, env, steps) if anchor.algorithm == ONE]
     if published:
         means = [anchor.mean for anchor in published]
-        span = f"{means[0]:,.0f}" if len(means) == 1 else f"{min(means):,.0f} to {max(means):,.0f}"
+        span = in_words(means[0]) if len(means) == 1 else f"{in_words(min(means))} to {in_words(max(means))}"
         text += f". Published {ONE} at {published[0].steps:,}: {span}"
     return text + "."
 
@@ -76,3 +76,8 @@ def listed(names: list[str]) -> str:
 
 def number(count: int, noun: str) -> str:
     return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def in_words(return_: float) -> str:
+    """A return in whole numbers, where these tell enough."""
+    return f"{return_:,.{0 if abs(return_) >= 10 else 1}f}"
