@@ -10,6 +10,12 @@ if TYPE_CHECKING:
     from untrained_run import UntrainedRun
 
 
+@pytest.fixture(autouse=True)
+def no_inherited_silence(monkeypatch) -> None:
+    """tf2onnx sets this as it is imported; a command started later would take it for the user's wish to read all."""
+    monkeypatch.delenv("TF_CPP_MIN_LOG_LEVEL", raising=False)
+
+
 @pytest.fixture(scope="session")
 def humanoid(tmp_path_factory) -> UntrainedRun:
     """Humanoid's actions reach from -0.4 to 0.4; observations are normalised; exported."""

@@ -161,8 +161,7 @@ def test_help_and_mistakes_do_not_import_tensorflow():
 
 
 @pytest.mark.slow
-def test_tensorflow_is_imported_without_noise(monkeypatch):
-    monkeypatch.delenv("TF_CPP_MIN_LOG_LEVEL", raising=False)
+def test_tensorflow_is_imported_without_noise():
     quiet = ("import os, subprocess, sys; from virel_tf.cli import import_tensorflow_quietly; "
              "import_tensorflow_quietly(); import tensorflow as tf; tf.zeros([1]) + 1; "
              "print('stderr is back', file=sys.stderr)")
