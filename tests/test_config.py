@@ -104,6 +104,16 @@ def test_a_preset_may_have_rows_for_a_variant():
     assert learned.hidden == other.hidden == 256
 
 
+def test_beta_s_lambda_follows_the_scale_of_rewards():
+    """lambda epsilon is in units of the reward, epsilon in those of its square: lambda times scale is the same."""
+    for env in ("HalfCheetah-v4", "Hopper-v4"):
+        paper, plain = (parse_config([f"--env={env}", "--variant=beta", f"--preset={name}"])
+                        for name in ("paper", "tianshou"))
+        assert (paper.reward_scale, plain.reward_scale) == (5, 1)
+        assert paper.lambda_beta * paper.reward_scale == pytest.approx(plain.lambda_beta * plain.reward_scale)
+        assert paper.alpha / paper.reward_scale == plain.alpha  # and so does virel's constant
+
+
 def test_settings_of_another_version_are_named(tmp_path):
     (tmp_path / "config.json").write_text('{"seed": 1, "lambda_from_rewards": false}')
     with pytest.raises(ConfigError, match="settings this one does not have: lambda_from_rewards"):
