@@ -43,8 +43,8 @@ class ScriptedPool:
                 export(cell.folder, cell.config.total_steps)
         return over
 
-    def stop(self) -> None:
-        pass
+    def stop(self) -> list[str]:
+        return []
 
 
 def recorded(out: Path) -> dict[str, tuple[str, str]]:

@@ -113,3 +113,23 @@ def test_a_stop_is_heard_though_ray_takes_the_signal_as_it_starts(tmp_path, monk
         signal.signal(signal.SIGTERM, before)
     assert len(ray.results) == 1 and ray.shut_down == 1
     assert recorded(tmp_path) == {"Hopper-v4/virel/seed1": ("waiting", "")}
+
+
+@pytest.mark.parametrize("in_time, told", [
+    (True, "stopped, and the running cells saved;"),
+    (False, "stopped; not saved in time, so gone back to their newest checkpoints: Hopper-v4/virel/seed1;")])
+def test_a_cell_that_did_not_save_in_time_is_named(tmp_path, monkeypatch, capsys, in_time, told):
+    class Stopped(FakeRay):
+        def remote(self, *arguments, **options) -> object:
+            if arguments:
+                os.kill(os.getpid(), signal.SIGTERM)
+            return super().remote(*arguments, **options)
+
+        def wait(self, tasks: list, **options) -> tuple[list, list]:
+            return (tasks, []) if in_time and options["timeout"] else ([], tasks)
+
+        def cancel(self, task: object) -> None:
+            pass
+
+    assert ray_experiment(monkeypatch, Stopped(), "--seeds=1", "--ray_address=auto", f"--out={tmp_path}") == 143
+    assert told in capsys.readouterr().err

