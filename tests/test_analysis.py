@@ -7,7 +7,7 @@ import pytest
 from written_runs import ANCHORS, write_run
 
 from virel_tf.experiments.analysis import aggregate, median_of_times, scores_table, speed_table, widest_grid
-from virel_tf.experiments.anchors import comparable_anchors, read_anchors, scale_of
+from virel_tf.experiments.anchors import Anchor, comparable_anchors, read_anchors, scale_of
 from virel_tf.experiments.headline import headline
 from virel_tf.experiments.runs import read_experiment
 from virel_tf.experiments.styles import DARK_PAGE, LIGHT_PAGE, LOOKS, PALETTE, SPARE, looks_of
@@ -60,12 +60,20 @@ def test_the_first_lines_rank_at_equal_steps(unequal):
         "second: their 95 % intervals do not meet); mpo had no evaluation by then.")
 
 
-def test_a_table_has_one_scale(unequal):
+def test_an_environment_has_one_scale(unequal):
     """120,000 steps are nearer to the 900,000 of an SAC of 5000 than to the 10,000 of 100; 60,000 are not."""
     experiment, anchors = unequal
     rows = {row[0]: row for row in scores_table(experiment, "Hopper-v4", anchors).rows}
     assert rows["virel"][6] == pytest.approx(41.5 / 5000)
     assert {row[6] for row in speed_table(experiment, anchors).rows} == {2500}
+    result = aggregate(experiment, anchors, 10)  # compares at 60,000, on the same scale
+    assert result.scores["virel"][:, 0] == pytest.approx([41 / 5000, 42 / 5000])
+
+
+def test_a_scale_has_two_ends():
+    anchors = [Anchor("Hopper", 0, "random", 20.0, 1.0, 100, "v4", "here"),
+               Anchor("Hopper", 1000, "SAC", 20.0, 1.0, 10, "v4", "there")]
+    assert scale_of(anchors, "Hopper-v4", 1000) is None
 
 
 def test_the_widest_grid_is_the_one_with_most_cells():

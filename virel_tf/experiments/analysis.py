@@ -71,7 +71,7 @@ def follows_epsilon(group: Group) -> bool:
 
 
 def scale_in(experiment: Experiment, env: str, anchors: list[Anchor]) -> Scale | None:
-    """The one scale of an environment's tables: that of its longest group."""
+    """The one scale of an environment, in its tables and in what is said over several: that of its longest group."""
     return scale_of(anchors, env, experiment.steps_in(env))
 
 
@@ -133,9 +133,9 @@ def runs_table(experiment: Experiment) -> Table:
 
 def versions_text(folder: Path) -> str:
     """versions.json in a line."""
-    parts = [", ".join([*(f"{name} {number}" for name, number in part.get("versions", {}).items()),
+    parts = [", ".join([*(f"{name} {number}" for name, number in part["versions"].items()),
                         f"revision {part.get('git_revision') or 'unknown'}"])
-             + (f" (from step {part['from_step']:,})" if part.get("from_step") else "")
+             + (f" (from step {part['from_step']:,})" if part["from_step"] else "")
              for part in read_versions(folder)]
     return "; then ".join(parts) or "not recorded"
 
@@ -152,7 +152,7 @@ def missing_table(experiment: Experiment) -> Table:
 def aggregate(experiment: Experiment, anchors: list[Anchor], samples: int) -> Aggregate | None:
     """Over the widest grid there is; None where no variant has two seeds in an environment that has a scale."""
     groups = {(group.label, group.env): group for group in experiment.groups
-              if len(group.runs) >= LEAST_SEEDS and scale_of(anchors, group.env, group.steps)}
+              if len(group.runs) >= LEAST_SEEDS and scale_in(experiment, group.env, anchors)}
     steps, early = equal_steps(groups, experiment)
     late = [f"{env} {label} seed {seed}" for (label, env), group in early.items()
             for seed in groups[label, env].seeds if seed not in group.seeds]
@@ -161,7 +161,7 @@ def aggregate(experiment: Experiment, anchors: list[Anchor], samples: int) -> Ag
     for label in dict.fromkeys(label for label, _ in groups):
         columns = []
         for env in envs:
-            scale = scale_of(anchors, env, steps[env])
+            scale = scale_in(experiment, env, anchors)
             columns.append(statistics.normalise(groups[label, env].final_scores(steps[env]), scale.zero, scale.one))
         seeds = min(map(len, columns))  # a matrix has as many runs in every environment
         scores[label] = np.stack([column[:seeds] for column in columns], axis=1)
