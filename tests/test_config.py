@@ -94,6 +94,12 @@ def test_preset_none_is_the_defaults():
     assert parse_config(["--env=Humanoid-v4", "--preset=none"]) == Config(env="Humanoid-v4", preset="none")
 
 
+@pytest.mark.parametrize("preset", ["papers", None])  # None: from a damaged config.json
+def test_a_preset_that_is_not_there_is_named(preset):
+    with pytest.raises(ConfigError, match=f"--preset: {preset!r} is not allowed; it must be one of haarnoja2018a, "):
+        preset_files(preset, "Hopper-v4", "beta")
+
+
 def test_rows_for_all_come_before_the_environment_s_own():
     assert [path.name for path in preset_files("paper", "Hopper-v4", "beta")] == ["all.flags", "Hopper.flags"]
 

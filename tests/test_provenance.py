@@ -76,5 +76,6 @@ def test_versions_that_cannot_be_read_are_none(tmp_path):
     assert read_versions(tmp_path) == []
     (tmp_path / "versions.json").write_text("[{")
     assert read_versions(tmp_path) == []
-    (tmp_path / "versions.json").write_text('{"not": "a list"}')
-    assert read_versions(tmp_path) == []
+    for other in ('{"not": "a list"}', '[{"from_step": 0, "versions": []}]', '[{"versions": {}, "from_step": null}]'):
+        (tmp_path / "versions.json").write_text(other)
+        assert read_versions(tmp_path) == []

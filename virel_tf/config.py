@@ -267,7 +267,7 @@ def preset_files(preset: str, env: str, variant: str) -> list[Path]:
     names = sorted(path.name for path in presets_folder().iterdir() if path.is_dir() and path.name[0] not in "._")
     if preset not in names:
         raise ConfigError(f"--preset: {preset!r} is not allowed; it must be one of {', '.join(names + ['none'])}"
-                          + did_you_mean(preset, names + ["none"]))
+                          + did_you_mean(str(preset), names + ["none"]))
     names = ("all.flags", f"{environment_family(env)}.flags", f"{variant}.flags")
     files = [presets_folder() / preset / name for name in names]
     return [path for path in files if path.is_file()]

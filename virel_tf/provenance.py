@@ -47,7 +47,7 @@ def record_versions(run_dir: Path, step: int) -> None:
     """Notes in versions.json what the run is made with from `step` on, where that is not what it says already."""
     now = {"versions": versions(), "git_revision": git_revision()}
     # A part that began here or later has left nothing: the run goes on from the checkpoint at `step`.
-    parts = [part for part in read_versions(run_dir) if part.get("from_step", 0) < step]
+    parts = [part for part in read_versions(run_dir) if part["from_step"] < step]
     if not parts or any(parts[-1].get(name) != value for name, value in now.items()):
         parts.append({"from_step": step, **now})
         atomic_write(run_dir / "versions.json", (json.dumps(parts, indent=2) + "\n").encode())
@@ -59,4 +59,10 @@ def read_versions(run_dir: Path) -> list[dict[str, Any]]:
         parts = json.loads((run_dir / "versions.json").read_text())
     except (OSError, ValueError):
         return []
-    return [part for part in parts if isinstance(part, dict)] if isinstance(parts, list) else []
+    return [part for part in parts if is_part(part)] if isinstance(parts, list) else []
+
+
+def is_part(part: Any) -> bool:
+    """Whether it has the form that `record_versions` gives one."""
+    return (isinstance(part, dict) and isinstance(part.get("versions"), dict)
+            and isinstance(part.get("from_step"), int))

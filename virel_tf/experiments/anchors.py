@@ -63,7 +63,7 @@ def read_anchors(path: str = "") -> list[Anchor]:
         return anchors
     except OSError as error:
         raise ConfigError(f"--anchors: cannot read {path}: {error.strerror}") from error
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, csv.Error) as error:
         raise ConfigError(f"--anchors: {path} does not fit ({error}); it must have the columns "
                           f"{', '.join(Anchor._fields)}") from error
 
@@ -79,14 +79,15 @@ def comparable_anchors(anchors: list[Anchor], env: str, steps: int) -> list[Anch
 
 
 def scale_of(anchors: list[Anchor], env: str, steps: int) -> Scale | None:
-    """The environment's scale for runs of so many steps; None where the anchors do not give both of its ends."""
+    """The environment's scale for runs of so many steps; None where the anchors do not give two ends."""
     here = [anchor for anchor in anchors if anchor.env == environment_family(env)]
     zeros = [anchor.mean for anchor in here if anchor.algorithm == ZERO]
     ones = [anchor for anchor in here if anchor.algorithm == ONE]
     if not zeros or not ones:
         return None
     nearest = nearest_budget(ones, steps)
-    return Scale(zeros[0], float(np.mean([anchor.mean for anchor in ones if anchor.steps == nearest])), nearest)
+    one = float(np.mean([anchor.mean for anchor in ones if anchor.steps == nearest]))
+    return Scale(zeros[0], one, nearest) if one != zeros[0] else None
 
 
 def nearest_budget(anchors: list[Anchor], steps: int) -> int:
