@@ -214,11 +214,12 @@ def test_a_second_report_takes_the_place_of_the_first(tmp_path):
     assert len(table(tmp_path / "report", "missing")) == 2
     shutil.rmtree(tmp_path / "b")
     write_run(tmp_path / "a", [7.0], "--env=Hopper-v4")
-    (tmp_path / "report/tables/note.txt").touch()
+    for own in ("tables/note.txt", "tables/mine.csv", "figures/mine.png"):
+        (tmp_path / "report" / own).touch()
     assert cli.main(["report", str(tmp_path)]) == 0
     assert float(table(tmp_path / "report", "scores-Hopper-v4")[0]["mean"]) == 7.0
     assert {str(path.relative_to(tmp_path / "report")) for path in (tmp_path / "report").rglob("*.*")} == {
-        "report.html", "figures/curves-Hopper-v4.png", "tables/note.txt",
+        "report.html", "figures/curves-Hopper-v4.png", "tables/note.txt", "tables/mine.csv", "figures/mine.png",
         *(f"tables/{name}.csv" for name in ("eval_return-Hopper-v4", "missing", "runs", "scores-Hopper-v4", "speed"))}
     assert (tmp_path / "report/tables/missing.csv").read_text() == "environment,variant,seeds,what\n"
 
@@ -241,6 +242,7 @@ def test_plot_of_one_environment_names_what_is_missing_there(tmp_path, report, c
 def test_mistakes_are_told_in_one_line(tmp_path, report, capsys):
     runs = str(report.parent)
     (tmp_path / "bad.csv").write_text("env,steps\nHopper,1\n")
+    (tmp_path / "wide.csv").write_text("env,steps\n" + 200_000 * "x")
     (tmp_path / "zero.csv").write_text(ANCHORS.replace("10000,SAC", "0,SAC"))
     for arguments, parts in (
             (["report"], ["RUNS", "folders with runs", "virel-tf report runs"]),
@@ -249,6 +251,7 @@ def test_mistakes_are_told_in_one_line(tmp_path, report, capsys):
             (["report", runs, "--bootstrap_samples=1"], ["--bootstrap_samples", "at least 100"]),
             (["report", runs, "--anchors=nowhere.csv"], ["--anchors", "nowhere.csv", "No such file"]),
             (["report", runs, f"--anchors={tmp_path / 'bad.csv'}"], ["--anchors", "bad.csv", "env, steps, algorithm"]),
+            (["report", runs, f"--anchors={tmp_path / 'wide.csv'}"], ["--anchors", "wide.csv", "field limit"]),
             (["report", runs, f"--anchors={tmp_path / 'zero.csv'}"], ["--anchors", "zero.csv", "SAC after 0 steps"]),
             (["plot", runs, "--out=figure.jpg"], ["--out", "'figure.jpg'", ".png, .svg, .pdf"]),
             (["plot", runs, "--out=figures/.png"], ["--out", "'figures/.png'", "a file's name that ends in .png"]),

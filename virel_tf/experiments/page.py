@@ -92,10 +92,20 @@ def folded(entries: list[tuple[str, list[str], str]]) -> str:
         + "".join(map(paragraph, lines)) + "</details>" for title, lines, command in entries) + "</div>"
 
 
+def figure_id(name: str) -> str:
+    """What a figure's title is known by on the page."""
+    return f"{name}-title".replace(".", "-")
+
+
+def table_id(name: str) -> str:
+    """What a table is known by on the page."""
+    return f"table-{name}"
+
+
 def figure_html(picture: Picture, tables: list[Table], caption: str) -> str:
     """A figure with its name for who cannot see it, and the numbers behind it."""
     title = html.escape(picture.title)
-    name = f"{picture.name}-title".replace(".", "-")
+    name = figure_id(picture.name)
     svg = inline_svg(picture).replace("<svg", f"<svg role='img' aria-labelledby='{name}'", 1)
     end = svg.index(">") + 1
     svg = f"{svg[:end]}<title id='{name}'>{title}</title>{svg[end:]}"
@@ -116,7 +126,7 @@ def table_html(table: Table) -> str:
     some = "" if step == 1 else f", one row in {step}"
     caption = f"{table.title}{some}"
     return (f"<div class='table' tabindex='0' role='region' aria-label='{html.escape(table.title)}'>"
-            f"<table id='table-{html.escape(table.name)}'><caption>{html.escape(caption)}</caption>"
+            f"<table id='{html.escape(table_id(table.name))}'><caption>{html.escape(caption)}</caption>"
             f"<thead><tr>{header}</tr></thead><tbody>{body}</tbody></table></div>")
 
 

@@ -38,17 +38,27 @@ def write_report(folders: list[Path], out: Path, title: str = TITLE, samples: in
         ensure_writable(folder)
     write_all(out / "figures", ".png", {picture.name: file_of(picture.figure, "png") for picture in report.pictures})
     write_all(out / "tables", ".csv", {table.name: csv_of(table) for table in report.tables})
+    delete_left_over(out, report)
     atomic_write(out / "report.html", page.page(title, body).encode())
     return out / "report.html", [cell.words for cell in experiment.missing]
 
 
 def write_all(folder: Path, suffix: str, files: dict[str, bytes]) -> None:
-    """Writes the files, and deletes those of an earlier report that this one does not have."""
+    """Writes the files, each below its name."""
     for name, data in files.items():
         atomic_write(folder / f"{name}{suffix}", data)
-    for path in folder.glob(f"*{suffix}"):
-        if path.name.removesuffix(suffix) not in files:
-            path.unlink()
+
+
+def delete_left_over(out: Path, report: Report) -> None:
+    """Deletes what the report that stands there has and this one has not; other files are somebody's own."""
+    if not (out / "report.html").is_file():
+        return
+    earlier = (out / "report.html").read_text(encoding="utf-8", errors="replace")
+    for pattern, known_by, now in (("figures/*.png", page.figure_id, report.pictures),
+                                   ("tables/*.csv", page.table_id, report.tables)):
+        for path in out.glob(pattern):
+            if path.stem not in {part.name for part in now} and f"id='{known_by(path.stem)}'" in earlier:
+                path.unlink()
 
 
 class Report:
