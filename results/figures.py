@@ -17,6 +17,12 @@ STUDIES = HERE / "studies"
 INITIALISATIONS = {"Glorot, every layer (default)": HERE / "runs" / "HalfCheetah-v4",
                    "uniform in ±1/sqrt(fan in)": STUDIES / "initialisation" / "fan_in",
                    "last layers near 0": STUDIES / "initialisation" / "near_zero"}
+SAC = HERE / "runs" / "HalfCheetah-v4" / "sac"
+PROTOCOLS = {"Tianshou: temperature 0.2, step size 1e-3 (`--preset=tianshou`)": (SAC / "tianshou", "6515 ± 514"),
+             "jaxrl: learned temperature, step size 3e-4, target entropy -3 (`--preset=haarnoja2018b "
+             "--target_entropy=-0.5`, `studies/target_entropy`)": (STUDIES / "target_entropy", "5794 ± 437"),
+             "the paper of SAC: the same with a target entropy of -6 (`--preset=haarnoja2018b`)":
+                 (SAC / "haarnoja2018b", "")}
 
 
 def column(path: Path, name: str) -> np.ndarray:
@@ -76,6 +82,18 @@ def print_scores() -> None:
                       f"| {row['source']} |")
 
 
+def print_protocols() -> None:
+    """sac on HalfCheetah-v4 by the settings it was published with."""
+    print("| protocol | published | here, last ten evaluations | here, the evaluation at 100,000 |\n|---|---|---|---|")
+    for protocol, (folder, published) in PROTOCOLS.items():
+        runs = [column(path, "eval_return") for path in sorted(folder.glob("seed*/metrics.csv"))]
+        told = []
+        for values in ([run[-10:].mean() for run in runs], [run[-1] for run in runs]):
+            told.append(f"{', '.join(f'{value:.0f}' for value in values)}: {np.mean(values):.0f} ± "
+                        f"{np.std(values, ddof=1):.0f}")
+        print(f"| {protocol} | {published} | {' | '.join(told)} |")
+
+
 def print_coupling() -> None:
     """What options of the critic do to epsilon and what follows it: means over each run's last ten evaluations."""
     print("| critic | --lambda_rule | epsilon | temperature | entropy | return |\n|---|---|---|---|---|---|")
@@ -90,4 +108,5 @@ if __name__ == "__main__":
     draw_epsilon()
     draw_initialisation()
     print_scores()
+    print_protocols()
     print_coupling()
