@@ -224,13 +224,13 @@ def test_score_function_gradient_by_hand():
 
 
 def test_expected_policy_gradient_by_hand():
-    """Q(s, tanh x) = 0.5 (2 + 2 tanh x): slope 1 - t^2, curvature -2 t (1 - t^2), at t = tanh(loc) = 0.5."""
+    """Q(s, tanh x) = 0.5 (2 + 2 tanh x): slope 1 - t^2 at t = tanh(loc) = 0.5, curvature from both sides of it."""
     learner = make_learner(variant="virel", e_step="expected", policy_regulariser=0.0, alpha=0.3)
     learner.policy.output_layer.bias.assign([LOC, -1.0])
     update(learner)
     to_loc, to_log_scale = gradients(learner.policy_optimiser)[3]
     scale, slope = math.exp(-1.0), 0.75
-    curvature = -2 * 0.5 * slope
+    curvature = (math.tanh(LOC + scale) + math.tanh(LOC - scale) - 2 * 0.5) / scale**2
     # H = log scale + log(1 - t^2) - scale^2 (1 - t^2), up to a constant.
     assert to_loc == pytest.approx(-slope - 0.3 * (-2 * 0.5 + 2 * 0.5 * slope * scale**2), rel=1e-4)
     assert to_log_scale == pytest.approx(-curvature * scale**2 - 0.3 * (1 - 2 * slope * scale**2), rel=1e-4)

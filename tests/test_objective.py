@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 from virel_tf.networks.policies import log_density, squashed_gaussian
 from virel_tf.objective.e_step import (
     E_STEPS,
+    LEAST_WIDTH,
     EStepInputs,
+    curvature_around,
     deterministic_loss,
     expected_q,
     expected_squashed_entropy,
@@ -206,6 +208,16 @@ def test_expected_q_is_exact_for_a_quadratic(log_scale):
     assert float(value[0]) == pytest.approx(exact(0.3, log_scale), rel=1e-6)
     assert to_loc == pytest.approx((exact(0.3 + 1e-4, log_scale) - exact(0.3 - 1e-4, log_scale)) / 2e-4, rel=1e-6)
     assert to_scale == pytest.approx((exact(0.3, log_scale + 1e-4) - exact(0.3, log_scale - 1e-4)) / 2e-4, rel=1e-6)
+
+
+def test_curvature_is_exact_for_a_quadratic_and_sees_the_bend_of_relus():
+    """Of -x_1^2 + 3 x_1 x_2 it is (-2, 0) anywhere; |x_2| is higher by w on both sides of 0 at a distance w: 2 / w."""
+    loc = tf.constant([[0.3, 0.0], [-1.0, 0.0], [2.0, 0.0]])
+    scale = tf.constant([[0.5, 0.25], [1.0, 0.5], [1e-9, 1e-9]])
+    of_quadratic = curvature_around(lambda x: -x[:, 0] ** 2 + 3 * x[:, 0] * x[:, 1], loc, scale)
+    np.testing.assert_allclose(of_quadratic[:2], [[-2, 0], [-2, 0]], atol=1e-4)
+    of_bend = curvature_around(lambda x: tf.nn.relu(x[:, 1]) + tf.nn.relu(-x[:, 1]) - 5 * x[:, 0], loc, scale)
+    np.testing.assert_allclose(of_bend[:, 1], [2 / 0.25, 2 / 0.5, 2 / LEAST_WIDTH], rtol=1e-4)
 
 
 @pytest.mark.parametrize("loc", [-4.0, 0.0, 0.6, 30.0])

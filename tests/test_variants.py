@@ -233,7 +233,8 @@ def test_dpg_is_the_limit_of_the_reparametrised_e_step():
 @pytest.mark.parametrize("settings", [
     *(dict(variant=name) for name in RECIPES), dict(variant="sac", temperature="learned"),
     *(dict(variant="virel", m_step=name) for name in NAMES["m_step"]),
-    dict(variant="beta", lambda_rule="relative"), dict(variant="beta", lambda_rule="entropy")], ids=str)
+    dict(variant="beta", lambda_rule="relative"), dict(variant="beta", lambda_rule="entropy"),
+    dict(variant="virel", e_step="expected"), dict(variant="sac", precision="mixed_bfloat16")], ids=str)
 def test_every_variant_learns_from_its_state_as_if_nothing_had_happened(settings):
     learner = make_learner(**settings)
     update(learner)

@@ -21,6 +21,7 @@ from virel_tf.objective.e_step import (
     E_STEPS,
     EStep,
     EStepInputs,
+    curvature_around,
     expected_q,
     expected_squashed_entropy,
     regulariser,
@@ -184,23 +185,18 @@ class Learner:
                        temperature: tf.Tensor) -> EStepInputs:
         zeros = tf.zeros_like(drawn.log_prob)
         if self.e_step.in_expectation:
-            q, curvature = self._around_mean(parts, drawn.loc)
+            def q_of(x: tf.Tensor) -> tf.Tensor:
+                times = x.shape[0] // drawn.loc.shape[0]
+                return minimum(self.critics.of_action([tf.tile(part, [times, 1]) for part in parts], tf.tanh(x)))
+
+            scale = tf.exp(drawn.log_scale)
+            q = expected_q(q_of(drawn.loc), curvature_around(q_of, drawn.loc, scale), scale)
             entropy = expected_squashed_entropy(drawn.loc, drawn.log_scale)
-            return EStepInputs(expected_q(q, curvature, tf.exp(drawn.log_scale)), -entropy, zeros, zeros, temperature)
+            return EStepInputs(q, -entropy, zeros, zeros, temperature)
         has_baseline = self.critics.vs and self.e_step.has_baseline
         baseline = self.critics.slow[0](batch.observation) if has_baseline else zeros
         log_prior = log_prob_of(self.old_policy, batch.observation, drawn.before_tanh) if self.old_policy else zeros
         return EStepInputs(minimum(qs), drawn.log_prob, log_prior, baseline, temperature)
-
-    def _around_mean(self, parts: list[tf.Tensor], loc: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Q(s, tanh(x)) [B] and its second derivatives with respect to each x_i [B, A], at x = loc."""
-        with tf.GradientTape(persistent=True) as outer:
-            outer.watch(loc)
-            with tf.GradientTape() as inner:
-                inner.watch(loc)
-                q = minimum(self.critics.of_action(parts, tf.tanh(loc)))
-            slopes = tf.unstack(inner.gradient(q, loc), axis=-1)
-        return q, tf.stack([outer.gradient(slope, loc)[:, i] for i, slope in enumerate(slopes)], axis=-1)
 
     def _td_error(self, batch: Transition, evidence: Evidence, temperature: tf.Tensor, done: tf.Tensor) -> tf.Tensor:
         """T Q - Q with the one-step T, and with the V that --epsilon_value asks for."""

@@ -9,7 +9,7 @@ some updates ago as prior it is MPO (eq:mpo_objective); see `objective/mpo.py`.
 |---|---|---|---|
 | reparametrised | a = f_theta(s, noise) | the action, into Q | SVG0, SAC, the paper's experiments |
 | score | a ~ pi_theta, held fixed | log pi_theta only | REINFORCE with the baseline V |
-| expected | all of them, in closed form | Q's slope and curvature at the mean | expected policy gradients (EPG) |
+| expected | all of them, in closed form | Q's slope and curvature around the mean | expected policy gradients (EPG) |
 | deterministic | a = mu_theta(s) | the action, into Q | DPG: the first as deviation and temperature go to 0 |
 
 `temperature` is the one word for the factor on the KL: epsilon_omega in the paper's theory, lambda epsilon-hat in
@@ -27,6 +27,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import tensorflow as tf
+
+LEAST_WIDTH = 0.01  # over which Q's curvature is measured; differences over less drown in float32's rounding
 
 
 class EStepInputs(NamedTuple):
@@ -69,6 +71,20 @@ def expected_q(q: tf.Tensor, curvature: tf.Tensor, scale: tf.Tensor) -> tf.Tenso
     deviation its curvature.
     """
     return q + 0.5 * tf.reduce_sum(tf.stop_gradient(curvature) * tf.square(scale), axis=-1)
+
+
+def curvature_around(q_of: Callable[[tf.Tensor], tf.Tensor], loc: tf.Tensor, scale: tf.Tensor) -> tf.Tensor:
+    """d^2Q/dx_i^2 at x = loc, as Q's second difference over the policy's own width; loc and scale [B, A] -> [B, A].
+
+    q_of maps N B points [N B, A], B after B, to Q [N B]. Derivatives would not do: those of a network of ReLUs are 0
+    almost everywhere, however curved the function is that it has learned.
+    """
+    batch, actions = loc.shape
+    width = tf.maximum(scale, LEAST_WIDTH)
+    steps = tf.transpose(tf.linalg.diag(width), [1, 0, 2])  # [A, B, A]: one action at a time
+    points = tf.stack([loc + steps, loc - steps])
+    above, below = tf.unstack(tf.reshape(q_of(tf.reshape(points, [-1, actions])), [2, actions, batch]))
+    return tf.transpose(above + below - 2.0 * q_of(loc)) / tf.square(width)
 
 
 def expected_squashed_entropy(loc: tf.Tensor, log_scale: tf.Tensor) -> tf.Tensor:
