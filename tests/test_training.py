@@ -6,6 +6,7 @@ import csv
 import fcntl
 import json
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -185,6 +186,26 @@ def test_a_damaged_newest_checkpoint_falls_back(uninterrupted, tmp_path):
     done = virel(*SMALL, "--total_steps=2000", f"--run_dir={tmp_path}")
     assert "state.npz" in done.stderr and "going on from step 800" in done.stderr
     assert_same_run(uninterrupted, tmp_path)
+
+
+def test_what_a_kill_after_the_last_checkpoint_left_out_is_made_good(uninterrupted, tmp_path):
+    run = shutil.copytree(uninterrupted, tmp_path / "run")
+    shutil.copy(run / "policies" / "best.npz", run / "policies" / "last.npz")
+    (run / "learning_curve.png").unlink()
+    virel(*SMALL, "--total_steps=2000", f"--run_dir={run}")
+    with np.load(run / "policies" / "last.npz") as ours, np.load(uninterrupted / "policies" / "last.npz") as whole:
+        assert int(ours["step"]) == 2000
+        for name in whole.files:
+            np.testing.assert_array_equal(ours[name], whole[name], err_msg=name)
+    assert (run / "learning_curve.png").is_file()
+
+
+def test_a_run_without_its_checkpoints_is_not_begun_anew_over_what_is_left(uninterrupted, tmp_path):
+    run = shutil.copytree(uninterrupted, tmp_path / "run")
+    shutil.rmtree(run / "checkpoints")
+    told = virel(*SMALL, "--total_steps=2000", f"--run_dir={run}", code=1).stderr
+    assert "holds a run whose checkpoints are gone" in told and "Traceback" not in told
+    assert metrics(run) == metrics(uninterrupted)
 
 
 @pytest.mark.parametrize("env, name", [("virel_tf/NaN-v0", "observation"), ("virel_tf/NaNReward-v0", "reward")])

@@ -102,7 +102,8 @@ class CheckpointStore:
         self._segments = []
         # Those set aside by an earlier start count too: a restarted run must not quietly begin at step 0.
         if self.newest_path() or any(self.folder.glob("damaged-*")):
-            raise RunError(f"no usable checkpoint in {self.folder}: all are damaged; remove it to start afresh")
+            raise RunError(f"no usable checkpoint in {self.folder}: all are damaged; remove {self.folder.parent} to "
+                           "start afresh")
         return None
 
     def newest_path(self) -> Path | None:

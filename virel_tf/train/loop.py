@@ -100,12 +100,17 @@ class Training:
             self.window.load_state(checkpoint.arrays)
             rows, self.best = checkpoint.info["metrics_rows"], checkpoint.info["best"]
             self.seconds_before = checkpoint.info["seconds"]
+        elif policy_path(folder, "last").exists():  # which is written after a checkpoint
+            raise RunError(f"{folder} holds a run whose checkpoints are gone, so it cannot go on; give another "
+                           "--run_dir, or remove that folder to start afresh")
         atomic_write(folder / "config.json", config.to_json().encode())
         record_versions(folder, self.run.step)
         self.log = MetricsLog(folder, rows)
         self.started = time.monotonic()
         self.start_step = self.run.step
         self.progress = Progress(config.total_steps, self.start_step)
+        if checkpoint:  # whoever wrote it may have been killed before the rest
+            self.show_last()
 
     def go(self, stop: StopRequest) -> int:
         """The loop over iterations and what follows each."""
@@ -174,6 +179,10 @@ class Training:
         seconds = self.seconds_before + time.monotonic() - self.started
         self.run.save(self.store, self.window.state(), dict(
             metrics_rows=len(self.log.rows), best=float(self.best), seconds=seconds, recipe=self.config.recipe.parts()))
+        self.show_last()
+
+    def show_last(self) -> None:
+        """What the newest checkpoint means to a user: the last policy and the learning curve."""
         self.save_policy("last")
         if self.log.rows:
             title = f"{self.config.env}, {self.config.variant}, seed {self.config.seed}"
