@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ from test_learner import gradients, make_learner, update
 from virel_tf import RECIPES, Config, Recipe, fit, register
 from virel_tf.errors import ConfigError
 from virel_tf.evaluate.command import evaluate_run
+from virel_tf.evaluate.rollout import evaluate_policy
 from virel_tf.objective.e_step import EStep, score_function_loss
 
 
@@ -33,6 +36,19 @@ def test_own_recipe_trains_resumes_and_is_evaluated(tmp_path, own_variant):
     assert json.loads((folder / "config.json").read_text())["variant"] == own_variant
     assert len((folder / "metrics.csv").read_text().splitlines()) == 1 + 3
     assert len(evaluate_run(str(folder), "best", episodes=3, seed=1)["returns"]) == 3
+
+
+@pytest.mark.parametrize("number, raised", [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, SystemExit)])
+def test_a_stop_saves_and_reaches_who_called(tmp_path, monkeypatch, number, raised):
+    def interrupted(*arguments, **settings):
+        os.kill(os.getpid(), number)
+        return evaluate_policy(*arguments, **settings)
+
+    monkeypatch.setattr("virel_tf.train.loop.evaluate_policy", interrupted)
+    with pytest.raises(raised):
+        fit(Config(env="virel_tf/Echo-v0", hidden=16, batch_size=32, random_steps=100, eval_every=200,
+                   replay_size=1000, total_steps=600, run_dir=str(tmp_path)))
+    assert [path.name for path in (tmp_path / "checkpoints").glob("step-*")] == ["step-000000200"]
 
 
 def test_a_run_is_not_continued_with_other_parts_under_its_name(tmp_path, own_variant):
