@@ -8,6 +8,7 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from virel_tf.errors import ConfigError
 from virel_tf.replay.ring import ReplayRing, Rows
 
 GO_ON, TERMINATE, TRUNCATE = 0, 1, 2
@@ -137,3 +138,10 @@ def test_a_million_humanoid_transitions_fit(observation_size, action_size, limit
     stored = sum(int(tf.size(variable)) * 4 for variable in (
         ring.observation, ring.action, ring.reward, ring.terminated, ring.starts))
     assert stored * 100 <= limit
+
+
+def test_more_than_the_machine_s_memory_is_refused(monkeypatch):
+    monkeypatch.setattr("virel_tf.replay.ring.memory", lambda: 24_000_000_000)
+    with pytest.raises(ConfigError, match="--replay_size: 1000000 transitions of 27648 numbers each need 112 GB, and "
+                                          "there are 24 GB; it must be less"):
+        ReplayRing(1_000_000, 1, 96 * 96 * 3, 3)

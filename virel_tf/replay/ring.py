@@ -17,6 +17,8 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from virel_tf.errors import ConfigError
+from virel_tf.machine import memory
 from virel_tf.types import Transition
 
 NO_START = -1.0
@@ -42,6 +44,10 @@ class ReplayRing:
         # One slot in a hundred for truncated episodes' last observations, and the newest observation's.
         self.lane_slots = self.lane_capacity + self.lane_capacity // 100 + 2
         slots = lanes * self.lane_slots
+        size = 4 * slots * (observation_size + action_size + 3)
+        if size > memory():
+            raise ConfigError(f"--replay_size: {capacity} transitions of {observation_size} numbers each need "
+                              f"{size / 1e9:.0f} GB, and there are {memory() / 1e9:.0f} GB; it must be less")
         with tf.device("CPU"):
             self.observation = tf.Variable(tf.zeros([slots, observation_size]), trainable=False)
             self.action = tf.Variable(tf.zeros([slots, action_size]), trainable=False)
