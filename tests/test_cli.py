@@ -49,7 +49,7 @@ def complaint(*arguments: str) -> str:
     (["--variant=bta"], ["--variant", "'bta'", "virel, beta", "did you mean beta?"]),
     (["--xla=maybe"], ["--xla", "'maybe'", "true or false"]),
     (["--noxla=true"], ["--noxla"]),
-    (["--preset=papr"], ["--preset", "'papr'", "paper, none", "did you mean paper?"]),
+    (["--preset=papr"], ["--preset", "'papr'", "paper, tianshou, none", "did you mean paper?"]),
     (["--env="], ["--env", "gymnasium"]),
     (["--batch_size"], ["--batch_size", "has no value", "a whole number"]),
     (["--env", "--seed=1"], ["--env", "has no value"]),
@@ -76,6 +76,12 @@ def complaint(*arguments: str) -> str:
 def test_a_mistake_is_told_in_one_line(arguments, parts):
     message = complaint(*arguments)
     assert [part for part in parts if part not in message] == [], message
+
+
+def test_a_path_that_the_system_refuses_is_told_in_one_line(capsys):
+    assert cli.main(["export", f"--run_dir={300 * 'x'}"]) == 1
+    told = capsys.readouterr().err
+    assert told.startswith("virel-tf: File name too long: xxx") and len(told.splitlines()) == 1
 
 
 def test_a_flagfile_that_is_a_folder_or_not_text_is_told_in_one_line(tmp_path):

@@ -32,6 +32,9 @@ def main(argv: list[str] | None = None) -> int:
         one_line = " ".join(str(error).split())
         print(f"virel-tf: {one_line}", file=sys.stderr)
         return 2 if isinstance(error, ConfigError) else 1
+    except OSError as error:  # a path that may not be looked at, say; what is to be expected is told where it happens
+        print(f"virel-tf: {error.strerror or error}{f': {error.filename}' if error.filename else ''}", file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
         return 130
 
