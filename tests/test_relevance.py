@@ -18,6 +18,7 @@ from virel_tf.config import Config
     (dict(variant="beta", lambda_rule="relative"), {"lambda_beta"}),
     (dict(variant="ddpg"), {"lambda_beta", "prior_period"}),
     (dict(variant="mpo"), {"lambda_beta", "lambda_rule", "ou_theta"}),
+    (dict(variant="virel", m_step="elbo"), {"epsilon_estimator", "epsilon_warmup"}),
 ])
 def test_idle_settings_are_named(settings, idle):
     named = {note.split()[0].removeprefix("--") for note in notes_on_unused(Config(**settings), idle)}

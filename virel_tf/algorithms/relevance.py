@@ -15,7 +15,12 @@ Test = Callable[[Recipe, "Config"], bool]
 
 def follows_residual(recipe: Recipe, config: Config) -> bool:
     """Whether epsilon moves anything."""
-    return recipe.temperature in ("residual", "scaled_residual") or recipe.m_step == "elbo"
+    return cools_with_residual(recipe, config) or recipe.m_step == "elbo"
+
+
+def cools_with_residual(recipe: Recipe, config: Config) -> bool:
+    """Whether the temperature follows epsilon. The ELBO's M-step takes the running one, whatever the estimator is."""
+    return recipe.temperature in ("residual", "scaled_residual")
 
 
 def scales_residual(recipe: Recipe, config: Config) -> bool:
@@ -39,7 +44,7 @@ RULES: tuple[tuple[tuple[str, ...], Test, str], ...] = (
     (("prior_period",), lambda recipe, _: recipe.prior == "old_policy", "the old policy as prior"),
     (("ou_theta", "ou_sigma"), lambda recipe, _: recipe.exploration == "ornstein_uhlenbeck",
      "Ornstein-Uhlenbeck noise"),
-    (("epsilon_estimator", "epsilon_warmup"), follows_residual, "a temperature that follows epsilon"),
+    (("epsilon_estimator", "epsilon_warmup"), cools_with_residual, "a temperature that follows epsilon"),
     (("epsilon_critics",), lambda recipe, config: follows_residual(recipe, config) and recipe.critics.count("hard") > 1,
      "a temperature that follows epsilon, and several hard critics"),
     (("lambda_rule",), scales_residual, "--temperature=scaled_residual"),
