@@ -38,7 +38,7 @@ def run_benchmark(config: Config, seconds: float) -> dict[str, Any]:
     products = products_of(update_graph(run))
     update_gflop = sum(product.flops for product in products) / 1e9
     rates = measure(seconds, {
-        "gemm": (split_gemm(cores), 2 * GEMM_SIZE**3 / 1e9),
+        "gemm": (split_gemm(cores), 2 * (GEMM_SIZE // cores * cores) * GEMM_SIZE**2 / 1e9),
         "products": (bare_products(products, cores, size), size * update_gflop),
         "updates": (run.learn, size * config.updates_per_step),
         "env_steps": (lambda: next(iterations), size),
