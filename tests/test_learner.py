@@ -65,8 +65,9 @@ def gradients(optimiser) -> list[np.ndarray]:
     return [moment.numpy() / 0.1 for moment in optimiser.first]
 
 
-def test_losses_by_hand():
-    metrics = update(make_learner(variant="virel"))
+@pytest.mark.parametrize("xla", [False, True])
+def test_losses_by_hand(xla):
+    metrics = update(make_learner(variant="virel", xla=xla))
     assert metrics["q_loss"] == pytest.approx(0.5 * TD**2, rel=1e-4)
     assert metrics["v_loss"] == pytest.approx(0.5 * (0.6 - Q) ** 2, rel=1e-5)
     assert (metrics["q"], metrics["v"]) == (pytest.approx(Q), pytest.approx(0.6))
