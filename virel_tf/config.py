@@ -114,6 +114,8 @@ class Config:
     layers: int = option(2, NETWORK, "hidden layers", least=1)
     activation: str = option("relu", NETWORK, "after each hidden layer", choices=("relu", "tanh", "elu", "silu"))
     layer_norm: bool = option(False, NETWORK, "layer normalisation before each activation of Q and V")
+    initial_weights: str = option("glorot", NETWORK, "kernels at the start: uniform as Glorot and Bengio have them, or "
+                                  "orthogonal times sqrt(2)", choices=("glorot", "orthogonal"))
     normalise_observations: bool = option(False, NETWORK, "scale observations by their running mean and deviation")
 
     num_envs: int = option(1, DATA, "environments stepped side by side", least=1)

@@ -39,7 +39,7 @@ class Critics:
         self.climbs = recipe.bootstrap == "optimal_q"
         self.mixed = hard in self.distinct and soft in self.distinct
         shape = dict(hidden=config.hidden, layers=config.layers, activation=config.activation,
-                     layer_norm=config.layer_norm)
+                     layer_norm=config.layer_norm, initial_weights=config.initial_weights)
 
         def q(i: int, name: str) -> QNetwork:
             return QNetwork(observation_size, action_size, seed=network_seed(config, 0, i), name=f"{name}{i}", **shape)

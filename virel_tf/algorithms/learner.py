@@ -61,7 +61,7 @@ class Learner:
 
         def policy(name: str) -> Policy:
             return Policy(observation_size, action_size, config.hidden, config.layers, network_seed(config, 50),
-                          config.activation, recipe.policy == "deterministic", name)
+                          config.activation, recipe.policy == "deterministic", name, config.initial_weights)
 
         self.policy = policy("policy")
         self.target_policy = policy("target_policy") if recipe.bootstrap == "target_q" else None

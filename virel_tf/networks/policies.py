@@ -22,12 +22,14 @@ class Policy(keras.Model):
     """
 
     def __init__(self, observation_size: int, action_size: int, hidden: int, layers: int, seed: int,
-                 activation: str = "relu", deterministic: bool = False, name: str = "policy") -> None:
+                 activation: str = "relu", deterministic: bool = False, name: str = "policy",
+                 initial_weights: str = "glorot") -> None:
         super().__init__(name=name)
         self.deterministic, self.activation = deterministic, activation
         self.normaliser = Normaliser(observation_size)
-        self.hidden = Hidden(observation_size, hidden, layers, activation, False, seed)
-        self.output_layer = output_layer(action_size if deterministic else 2 * action_size, hidden, seed + layers)
+        self.hidden = Hidden(observation_size, hidden, layers, activation, False, seed, initial_weights)
+        self.output_layer = output_layer(action_size if deterministic else 2 * action_size, hidden, seed + layers,
+                                         initial_weights)
         self(tf.zeros([1, observation_size]))
 
     def call(self, observation: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor | None]:
