@@ -187,6 +187,13 @@ def test_a_learned_factor_moves_against_the_distance_to_the_target_entropy(flags
     assert gradients(factor.optimiser)[0] == pytest.approx(metrics["entropy"] + 2.0, rel=1e-4)
 
 
+@pytest.mark.parametrize("samples, step", [(1, 3e-4), (2, 0.0)])  # one transition was seen
+def test_a_learned_lambda_waits_while_the_temperature_is_alpha(samples, step):
+    learner = make_learner(variant="beta", lambda_rule="entropy", epsilon_samples=samples)
+    update(learner)
+    assert float(learner.temperature.factor.logarithm) == pytest.approx(math.log(4e-3) + step, abs=1e-6)
+
+
 def test_two_hard_critics_enter_epsilon_each_or_by_their_minimum():
     for how, expected in (("each", (TD**2 + (TARGET - 1.2) ** 2) / 2), ("minimum", (TARGET - 1.2) ** 2)):
         learner = make_learner(variant="virel1", temperature="scaled_residual", epsilon_critics=how)

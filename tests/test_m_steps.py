@@ -63,6 +63,16 @@ def test_full_elbo_gradient_by_hand():
     assert q_gradients(learner) == approx({weight: Q * 2 * BETA * GRAD_BETA[weight] - 0.5 * B[weight] for weight in B})
 
 
+@pytest.mark.parametrize("settings", [dict(), dict(n_step=2), dict(epsilon_value="online"),
+                                      dict(epsilon_estimator="buffer")], ids=str)
+@pytest.mark.parametrize("m_step", ["residual", "gtd2", "tdc", "elbo"])
+def test_epsilon_is_of_the_operator_whose_residual_the_m_step_brings_down(m_step, settings):
+    learner = make_learner(variant="beta", m_step=m_step, **settings)
+    fresh = update(learner)["epsilon"]
+    epsilon = fresh if "epsilon_estimator" in settings else float(learner.temperature.residual.mean)
+    assert epsilon == pytest.approx(BETA**2, rel=1e-4)
+
+
 def test_two_critics_share_the_minimum_they_bootstrap_on():
     """beta is that of each Q; the gradient through the target goes to the critic that has the minimum."""
     learner = make_learner(variant="virel1", m_step="residual")

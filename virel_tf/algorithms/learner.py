@@ -126,16 +126,18 @@ class Learner:
         check_transition(batch)
         reading = self.temperature.read(Known(self._fresh_td_error(draw, done), seen, mean_abs_reward))
         temperature = reading.temperature
+        given = self._given(batch, temperature, reading.running_epsilon, done)
 
         # M-step of Q: J^Q(omega).
-        parts, evidence, q_loss, q_gradients = self.m_step(Given(
-            batch, temperature, reading.running_epsilon,
-            draw_here=lambda: sample(self.policy, batch.observation, stream_seed(config.seed, ACTION, done)),
-            draw_next=lambda count: self._next_sample(batch, done, count)))
+        parts, evidence, q_loss, q_gradients = self.m_step(given)
         qs = evidence.predictions
         # epsilon is that of the one-step operator, whatever Q is regressed on: the same draw again, one step long.
-        one_step = draw(config.batch_size, BATCH) if config.n_step > 1 else batch
-        td_error = self._td_error(one_step, evidence, temperature, done)
+        online = config.epsilon_value == "online"
+        if online or config.n_step > 1:
+            one_step = draw(config.batch_size, BATCH) if config.n_step > 1 else batch
+            evidence = evidence._replace(targets=self.m_step.targets(
+                self._given(one_step, temperature, reading.running_epsilon, done), online))
+        td_error = critics.td_error(evidence)
 
         # E-step: J^pi(theta), on the same Q.
         with watching(self.policy_variables) as policy_tape:
@@ -159,7 +161,7 @@ class Learner:
         for optimiser, gradients in steps:
             optimiser.apply(gradients)
         self._move_followers(done)
-        self.temperature.learn(td_error, drawn.log_prob)
+        self.temperature.learn(td_error, drawn.log_prob, seen)
         soft_reward_scale = tf.identity(critics.soft_reward_scale())
         critics.follow_means(batch, drawn, temperature)
         mean_q = [tf.reduce_mean(q) for q in qs]
@@ -198,23 +200,20 @@ class Learner:
         log_prior = log_prob_of(self.old_policy, batch.observation, drawn.before_tanh) if self.old_policy else zeros
         return EStepInputs(minimum(qs), drawn.log_prob, log_prior, baseline, temperature)
 
-    def _td_error(self, batch: Transition, evidence: Evidence, temperature: tf.Tensor, done: tf.Tensor) -> tf.Tensor:
-        """T Q - Q with the one-step T, and with the V that --epsilon_value asks for."""
-        online = self.config.epsilon_value == "online"
-        if online or self.config.n_step > 1:
-            evidence = evidence._replace(targets=self.critics.targets(batch, self.critics.next_values(
-                batch.next_observation, lambda: self._next_sample(batch, done), temperature, online)))
-        return self.critics.td_error(evidence)
+    def _given(self, batch: Transition, temperature: tf.Tensor, epsilon: tf.Tensor, done: tf.Tensor) -> Given:
+        return Given(
+            batch, temperature, epsilon,
+            draw_here=lambda: sample(self.policy, batch.observation, stream_seed(self.config.seed, ACTION, done)),
+            draw_next=lambda count: self._next_sample(batch, done, count))
 
     def _fresh_td_error(self, draw: Callable[[int, int], Transition],
-                        done: tf.Tensor) -> Callable[[int, tf.Tensor], tf.Tensor]:
+                        done: tf.Tensor) -> Callable[[int, tf.Tensor, tf.Tensor], tf.Tensor]:
         """T Q - Q on transitions of its own, for the paper's estimator of epsilon."""
-        def td_error(size: int, temperature: tf.Tensor) -> tf.Tensor:
+        def td_error(size: int, temperature: tf.Tensor, running_epsilon: tf.Tensor) -> tf.Tensor:
             batch, critics = draw(size, RESIDUAL), self.critics
-            next_values = critics.next_values(batch.next_observation, lambda: self._next_sample(batch, done),
-                                              temperature, online=self.config.epsilon_value == "online")
+            given = self._given(batch, temperature, running_epsilon, done)
             qs = critics.of_action(critics.observation_parts(batch.observation), batch.action)
-            return critics.td_error(Evidence(qs, critics.targets(batch, next_values)))
+            return critics.td_error(Evidence(qs, self.m_step.targets(given, self.config.epsilon_value == "online")))
         return td_error
 
     def _move_followers(self, done: tf.Tensor) -> None:

@@ -89,6 +89,14 @@ class MStep:
         return Asked([piece[0] for piece in pieces], drawn, [piece[-1] for piece in pieces],
                      minimum([piece[1] for piece in pieces]) if more else None)
 
+    def targets(self, given: Given, online: bool) -> list[tf.Tensor]:
+        """T Q_i (s, a) [B] per critic, by the operator T whose residual this M-step brings down: what epsilon is of.
+
+        `online` asks for the V that learns in place of its slow copy, where T bootstraps on one.
+        """
+        del online
+        return self.online_targets(given, self.ask(given, 1), 1)[0]
+
     def online_targets(self, given: Given, asked: Asked, count: int) -> list[list[tf.Tensor]]:
         """T^{pi_theta} Q per critic by the Qs that learn, `count` times, each at an action of its own."""
         values = self.critics.values(asked.next_qs, asked.drawn, given.temperature)
@@ -109,11 +117,14 @@ class Direct(MStep):
         critics, batch = self.critics, given.batch
         with watching(self.parameters) as tape:
             parts = critics.observation_parts(batch.observation)
-            qs = critics.of_action(parts, batch.action)
-            evidence = Evidence(qs, critics.targets(batch, critics.next_values(
-                batch.next_observation, lambda: given.draw_next(1), given.temperature)))
+            evidence = Evidence(critics.of_action(parts, batch.action), self.targets(given, online=False))
             loss = self.total_loss(evidence)
         return Outcome(parts, evidence, loss, tape.gradient(loss, self.parameters))
+
+    def targets(self, given: Given, online: bool) -> list[tf.Tensor]:
+        """See `MStep`."""
+        return self.critics.targets(given.batch, self.critics.next_values(
+            given.batch.next_observation, lambda: given.draw_next(1), given.temperature, online))
 
 
 class Residual(MStep):
@@ -161,22 +172,26 @@ class FullElbo(MStep):
 
     def __call__(self, given: Given) -> Outcome:
         """One M-step."""
-        epsilon = tf.maximum(given.epsilon, LEAST_EPSILON)
+        epsilon = least(given.epsilon)
         with watching(self.parameters) as tape:
             asked = self.ask(given, 2 * self.config.boltzmann_actions, here=given.draw_here().action)
-            (targets, _), (independent, variance) = self.boltzmann_targets(given, asked, epsilon)
+            (targets, _), (independent, variance) = self.boltzmann_targets(given, asked)
             evidence, qs = Evidence(asked.predictions, targets), tf.concat(asked.predictions, 0)
             step = full_elbo(asked.here, tf.concat(targets, 0) - qs, tf.concat(independent, 0) - qs,
                              tf.tile(variance, [len(targets)]), epsilon, self.config.epsilon_c, self.config.epsilon_p)
         return self.outcome(given, evidence, tape.gradient(step, self.parameters))
 
-    def boltzmann_targets(self, given: Given, asked: Asked,
-                          epsilon: tf.Tensor) -> list[tuple[list[tf.Tensor], tf.Tensor]]:
+    def targets(self, given: Given, online: bool) -> list[tf.Tensor]:
+        """See `MStep`."""
+        del online
+        return self.boltzmann_targets(given, self.ask(given, 2 * self.config.boltzmann_actions))[0][0]
+
+    def boltzmann_targets(self, given: Given, asked: Asked) -> list[tuple[list[tf.Tensor], tf.Tensor]]:
         """Twice, independently: T^{pi_omega} Q per critic, and gamma Var_{pi_omega}[Q(s', .)] [B].
 
         Each from half of the actions at s'.
         """
-        batch, shape = given.batch, [-1, 2, self.config.boltzmann_actions]
+        batch, epsilon, shape = given.batch, least(given.epsilon), [-1, 2, self.config.boltzmann_actions]
         q = tf.reshape(minimum(asked.next_qs), shape)
         weights = importance_weights(q, tf.reshape(asked.drawn.log_prob, shape), epsilon)
         value = tf.reduce_sum(weights * q, axis=-1)  # [B, 2]
@@ -184,6 +199,11 @@ class FullElbo(MStep):
         bootstrapped = batch.discount * (1.0 - batch.terminated)
         return [(self.critics.targets(batch, [value[:, i]] * len(self.critics.distinct)),
                  bootstrapped * variance[:, i]) for i in range(2)]
+
+
+def least(epsilon: tf.Tensor) -> tf.Tensor:
+    """epsilon, or LEAST_EPSILON where that is more."""
+    return tf.maximum(epsilon, LEAST_EPSILON)
 
 
 M_STEPS: dict[str, Callable[..., MStep]] = {

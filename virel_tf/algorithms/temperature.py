@@ -35,8 +35,8 @@ SLOW_UPDATES = 20_000  # the window of --lambda_rule=relative
 class Known(NamedTuple):
     """What an update knows before it starts."""
 
-    # T Q - Q of that many transitions drawn for it; soft critics need the temperature as far as it is known
-    fresh_td_error: Callable[[int, tf.Tensor], tf.Tensor]
+    # T Q - Q of that many transitions drawn for it; targets need temperature and epsilon as far as these are known
+    fresh_td_error: Callable[[int, tf.Tensor, tf.Tensor], tf.Tensor]
     seen: tf.Tensor  # transitions ever seen []
     mean_abs_reward: tf.Tensor  # mean magnitude of their rewards []
 
@@ -58,8 +58,8 @@ class Factor(Protocol):
     def read(self, known: Known) -> tf.Tensor:
         """Its value now, []."""
 
-    def learn(self, residual: tf.Tensor, log_prob: tf.Tensor) -> None:
-        """Takes in an update's residual error [] and log pi [B]."""
+    def learn(self, residual: tf.Tensor, log_prob: tf.Tensor, in_use: tf.Tensor | bool) -> None:
+        """Takes in an update's residual error [] and log pi [B], and whether the policy felt this factor []."""
 
     def ready(self) -> tf.Tensor | bool:
         """Whether it has learned enough to be used; until then the temperature is alpha."""
@@ -80,7 +80,8 @@ class Temperature:
         if not self.follows_residual:
             return Reading(factor, epsilon, running_epsilon, tf.constant(1.0))
         if config.epsilon_estimator == "buffer":
-            epsilon = self._residual_error(known.fresh_td_error(config.epsilon_samples, factor * epsilon))
+            epsilon = self._residual_error(known.fresh_td_error(
+                config.epsilon_samples, factor * epsilon, running_epsilon))
         warm = known.seen >= config.epsilon_samples
         if config.epsilon_warmup == "one":
             epsilon = tf.where(warm, epsilon, 1.0)
@@ -90,11 +91,13 @@ class Temperature:
         temperature = tf.where(self.factor.ready(), temperature, config.alpha)
         return Reading(temperature, epsilon, running_epsilon, factor)
 
-    def learn(self, td_error: tf.Tensor, log_prob: tf.Tensor) -> None:
-        """Takes in an update's T Q - Q [N] and log pi [B]."""
+    def learn(self, td_error: tf.Tensor, log_prob: tf.Tensor, seen: tf.Tensor) -> None:
+        """Takes in an update's T Q - Q [N] and log pi [B], and how many transitions were seen before it []."""
         residual = self._residual_error(td_error)
         self.residual.update(residual)
-        self.factor.learn(residual, tf.stop_gradient(log_prob))
+        held_at_alpha = self.follows_residual and self.config.epsilon_warmup == "alpha"
+        in_use = seen >= self.config.epsilon_samples if held_at_alpha else True
+        self.factor.learn(residual, tf.stop_gradient(log_prob), in_use)
 
     def _residual_error(self, td_error: tf.Tensor) -> tf.Tensor:
         return residual_error(tf.stop_gradient(td_error), self.config.epsilon_c, self.config.epsilon_p)
@@ -127,9 +130,9 @@ class Constant:
         """See `Factor`."""
         return tf.constant(self.value)
 
-    def learn(self, residual: tf.Tensor, log_prob: tf.Tensor) -> None:
+    def learn(self, residual: tf.Tensor, log_prob: tf.Tensor, in_use: tf.Tensor | bool) -> None:
         """See `Factor`."""
-        del residual, log_prob
+        del residual, log_prob, in_use
 
     def ready(self) -> bool:
         """See `Factor`."""
@@ -159,8 +162,9 @@ class RelativeToHistory:
         """See `Factor`."""
         return self.alpha / tf.maximum(self.history.mean, 1e-6)
 
-    def learn(self, residual: tf.Tensor, log_prob: tf.Tensor) -> None:
+    def learn(self, residual: tf.Tensor, log_prob: tf.Tensor, in_use: tf.Tensor | bool) -> None:
         """See `Factor`."""
+        del log_prob, in_use
         self.history.update(residual)
 
     def ready(self) -> tf.Tensor:
@@ -181,9 +185,12 @@ class TunedToEntropy:
         """See `Factor`."""
         return tf.exp(self.logarithm)
 
-    def learn(self, residual: tf.Tensor, log_prob: tf.Tensor) -> None:
-        """See `Factor`."""
-        self.optimiser.apply([-(tf.reduce_mean(log_prob) + self.target)])
+    def learn(self, residual: tf.Tensor, log_prob: tf.Tensor, in_use: tf.Tensor | bool) -> None:
+        """See `Factor`. While the policy does not feel it, it stays: an error it cannot mend would drive it away."""
+        def step() -> None:
+            self.optimiser.apply([-(tf.reduce_mean(log_prob) + self.target)])
+
+        step() if in_use is True else tf.cond(in_use, step, lambda: None)
 
     def ready(self) -> bool:
         """See `Factor`."""
