@@ -76,8 +76,6 @@ def test_a_shipped_name_and_a_wrong_part_are_refused():
         register("virel", Recipe(critics=("soft",)))
     with pytest.raises(ConfigError, match="e_step='reparametrized' is not allowed; it must be one of reparametrised"):
         Recipe(e_step="reparametrized")
-    with pytest.raises(ConfigError, match="policy='deterministic' has no density"):
-        Recipe(policy="deterministic", prior="old_policy", exploration="ornstein_uhlenbeck")
     with pytest.raises(ConfigError, match="policy='gausian' is not allowed; it must be one of gaussian, deterministic"):
         Recipe(policy="gausian")
     with pytest.raises(ConfigError, match="critics='hard'"):

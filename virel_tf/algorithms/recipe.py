@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from virel_tf.errors import ConfigError
@@ -68,9 +68,10 @@ class Recipe:
                 if part not in names and not (field in TAKES_FUNCTIONS and callable(getattr(part, "loss", part))):
                     raise ConfigError(f"recipe: {field}={part!r} is not allowed; it must be one of {', '.join(names)}"
                                       + (", or a function" if field in TAKES_FUNCTIONS else ""))
-        if self.policy == "deterministic" and (self.prior, self.exploration) != ("uniform", "ornstein_uhlenbeck"):
-            raise ConfigError("recipe: policy='deterministic' has no density and draws nothing; it must go with "
-                              "prior='uniform' and exploration='ornstein_uhlenbeck'")
+        if fault := clash(vars(self)):
+            field, why, allowed = fault
+            raise ConfigError(f"recipe: {field}={getattr(self, field)!r} is not allowed with {why}; it must be one of "
+                              f"{', '.join(allowed)}")
 
     def parts(self) -> dict[str, str]:
         """Every choice by the name of its field, to tell two recipes apart."""
@@ -84,7 +85,8 @@ class Recipe:
         bootstrap = {"v": "V(s')", "q": "Q(s', a')", "target_q": "Q(s', slow a')",
                      "optimal_q": "max Q(s', .)"}[self.bootstrap]
         return {"critics": parts["critics"], "bootstrap": bootstrap, "policy": self.policy, "prior": self.prior,
-                "E-step": parts["e_step"], "temperature": parts["temperature"], "exploration": self.exploration}
+                "E-step": parts["e_step"], "M-step": parts["m_step"], "temperature": parts["temperature"],
+                "exploration": self.exploration}
 
 
 def part_name(part: Part) -> str:
@@ -97,33 +99,43 @@ def find_part(part: Part, table: dict[str, Any]) -> Any:
     return table[part] if isinstance(part, str) else part
 
 
+def clash(parts: Mapping[str, Any]) -> tuple[str, str, tuple[str, ...]] | None:
+    """(a field whose part does not go with the others, with what, the names that would), or None where all fit.
+
+    Functions of the user's own are taken to know what they do.
+    """
+    deterministic, soft = parts["policy"] == "deterministic", "soft" in parts["critics"]
+    rules = [
+        # A policy without deviation has no density, hence no entropy and no score, and draws nothing.
+        *((deterministic, "a deterministic policy", field, allowed) for field, allowed in (
+            ("e_step", ("deterministic",)), ("m_step", ("direct", "residual", "gtd2", "tdc")),
+            ("temperature", ("zero",)), ("prior", ("uniform",)), ("exploration", ("ornstein_uhlenbeck",)))),
+        (not deterministic, "a stochastic policy", "e_step", ("reparametrised", "score", "expected")),
+        # Both are of operators in the paper's set; soft ones are outside it.
+        *((soft, "a soft critic", field, tuple(name for name in NAMES[field] if name != value))
+          for field, value in (("m_step", "elbo"), ("bootstrap", "optimal_q"))),
+        (parts["prior"] != "uniform", "a prior that is not uniform", "e_step", ("reparametrised", "score")),
+    ]
+    for applies, why, field, allowed in rules:
+        if applies and isinstance(parts[field], str) and parts[field] not in allowed:
+            return field, why, allowed
+    return None
+
+
 def adjusted(recipe: Recipe, config: Config) -> Recipe:
     """The recipe with the parts that flags exchange: --critics, --m_step, --e_step, --temperature, --bootstrap."""
     changes: dict[str, Any] = {}
     if config.critics:
+        kinds = len(set(recipe.critics))
+        if config.critics < kinds:
+            raise ConfigError(f"--critics: {config.critics} is not allowed with --variant={config.variant}, whose "
+                              f"critics are {recipe.parts()['critics']}; it must be 0 or at least {kinds}")
         changes["critics"] = tuple(itertools.islice(itertools.cycle(recipe.critics), config.critics))
     for field in ("m_step", "e_step", "temperature", "bootstrap"):
         if getattr(config, field) != "variant":
             changes[field] = getattr(config, field)
-    recipe = dataclasses.replace(recipe, **changes)
-    if recipe.policy == "deterministic":
-        # A policy without deviation has no density, hence no entropy and no score.
-        for field, allowed in (("e_step", ("deterministic",)), ("temperature", ("zero",)),
-                               ("m_step", ("direct", "residual", "gtd2", "tdc"))):
-            if field in changes and changes[field] not in allowed:
-                raise ConfigError(f"--{field}: {changes[field]!r} is not allowed with --variant={config.variant}, "
-                                  f"whose policy is deterministic; it must be one of variant, {', '.join(allowed)}")
-    elif recipe.e_step == "deterministic":
-        raise ConfigError(f"--e_step: 'deterministic' is not allowed with --variant={config.variant}, whose policy is "
-                          "stochastic; it must be one of variant, reparametrised, score, expected")
-    if "soft" in recipe.critics:
-        # Both operators are of the Q that the paper's set has; soft ones are outside it.
-        for field, value in (("m_step", "elbo"), ("bootstrap", "optimal_q")):
-            if changes.get(field) == value:
-                raise ConfigError(f"--{field}: {value!r} is not allowed with --variant={config.variant}, which has a "
-                                  f"soft critic; it must be one of variant, "
-                                  f"{', '.join(name for name in NAMES[field] if name != value)}")
-    if recipe.e_step == "expected" and recipe.prior != "uniform":
-        raise ConfigError(f"--e_step: 'expected' is not allowed with --variant={config.variant}, whose prior is not "
-                          "uniform; it must be one of variant, reparametrised, score")
-    return recipe
+    if fault := clash({**vars(recipe), **changes}):
+        field, why, allowed = fault
+        raise ConfigError(f"--{field}: {changes[field]!r} is not allowed with --variant={config.variant}, which has "
+                          f"{why}; it must be one of variant, {', '.join(allowed)}")
+    return dataclasses.replace(recipe, **changes)
