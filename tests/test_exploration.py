@@ -6,6 +6,7 @@ import numpy as np
 
 from virel_tf.config import Config
 from virel_tf.train.exploration import OrnsteinUhlenbeck, PolicyDraws
+from virel_tf.train.run import Run
 
 
 class StillActor:
@@ -50,3 +51,13 @@ def test_an_episodes_end_stills_the_noise_of_its_lane_alone():
 def test_a_stochastic_policy_brings_its_own_noise():
     drawn = PolicyDraws(Config(num_envs=2), StillActor(), 2).act(np.zeros([2, 3]), np.random.default_rng(5))
     np.testing.assert_array_equal(drawn, np.random.default_rng(5).standard_normal([2, 2], np.float32))
+
+
+def test_the_collector_stills_the_noise_when_an_episode_ends():
+    run = Run(Config(env="InvertedPendulum-v4", variant="ddpg", hidden=4, batch_size=4, random_steps=0,
+                     path_length=3, replay_size=100))
+    collector = run.collector
+    collector.collect(0, 2)
+    assert collector.exploration.state.all()
+    assert len(collector.collect(2, 1)[1]) == 1 and not collector.exploration.state.any()
+    run.close()

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from virel_tf.networks.actor import Actor
 from virel_tf.networks.adam import FusedAdam
-from virel_tf.networks.critics import QNetwork
+from virel_tf.networks.critics import QNetwork, ValueNetwork
 from virel_tf.networks.policies import Policy, sample, squashed_gaussian
 from virel_tf.networks.policy_file import read_policy, save_policy
 
@@ -134,3 +134,16 @@ def test_q_starts_near_zero_and_differs_between_seeds():
     observation, action = tf.ones([1, 4]), tf.ones([1, 2])
     values = [float(QNetwork(4, 2, hidden=32, layers=2, seed=seed)(observation, action)[0]) for seed in (1, 2)]
     assert abs(values[0]) < 0.2 and values[0] != values[1]
+
+
+def test_orthogonal_weights_are_sqrt_2_times_orthonormal_also_where_a_layer_has_two_parts():
+    q = QNetwork(5, 3, hidden=16, layers=2, seed=1, initial_weights="orthogonal")
+    first = np.concatenate([q.observation_layer.kernel, q.action_layer.kernel])
+    np.testing.assert_allclose(first @ first.T, 2 * np.eye(8), atol=1e-5)
+    second, output = q.hidden.dense[0].kernel.numpy(), q.output_layer.kernel.numpy()
+    np.testing.assert_allclose(second @ second.T, 2 * np.eye(16), atol=1e-5)
+    np.testing.assert_allclose(output.T @ output, [[2.0]], rtol=1e-5)
+    for network in (ValueNetwork(5, hidden=16, layers=2, seed=1, initial_weights="orthogonal"),
+                    Policy(5, 3, hidden=16, layers=2, seed=1, initial_weights="orthogonal")):
+        first = network.hidden.dense[0].kernel.numpy()
+        np.testing.assert_allclose(first @ first.T, 2 * np.eye(5), atol=1e-5)

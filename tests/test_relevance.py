@@ -18,7 +18,9 @@ from virel_tf.config import Config
     (dict(variant="beta", lambda_rule="relative"), {"lambda_beta"}),
     (dict(variant="ddpg"), {"lambda_beta", "prior_period"}),
     (dict(variant="mpo"), {"lambda_beta", "lambda_rule", "ou_theta"}),
-    (dict(variant="virel", m_step="elbo"), {"epsilon_estimator", "epsilon_warmup"}),
+    (dict(variant="virel", m_step="elbo"), {"epsilon_estimator", "epsilon_warmup", "tau", "epsilon_value"}),
+    (dict(variant="ddpg", alpha=0.3), {"alpha"}),
+    (dict(variant="virel", m_step="residual", bootstrap="optimal_q"), {"bootstrap", "climb_steps", "tau"}),
 ])
 def test_idle_settings_are_named(settings, idle):
     named = {note.split()[0].removeprefix("--") for note in notes_on_unused(Config(**settings), idle)}
@@ -31,7 +33,11 @@ def test_idle_settings_are_named(settings, idle):
     (dict(variant="virel", bootstrap="optimal_q"), {"climb_steps"}), (dict(variant="ddpg"), {"ou_theta", "ou_sigma"}),
     (dict(variant="beta"), {"lambda_beta", "lambda_rule", "epsilon_warmup", "epsilon_estimator"}),
     (dict(variant="virel1", temperature="scaled_residual"), {"epsilon_critics", "lambda_beta"}),
-    (dict(variant="sac", temperature="learned"), {"target_entropy", "temperature_learning_rate"}),
+    (dict(variant="sac", temperature="learned"), {"target_entropy", "temperature_learning_rate", "alpha", "tau"}),
+    # Without a hard critic epsilon is of the soft ones.
+    (dict(variant="sac", temperature="scaled_residual", epsilon_critics="minimum"), {"epsilon_critics"}),
+    (dict(variant="virel", m_step="residual", e_step="score"), {"tau"}),  # the slow V is the baseline
+    (dict(variant="ddpg", m_step="residual"), {"tau"}),  # the slow policy chooses a'
 ])
 def test_settings_in_use_are_not(settings, busy):
     assert notes_on_unused(Config(**settings), {*busy, "seed", "hidden"}) == []

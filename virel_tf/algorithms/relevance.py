@@ -33,10 +33,30 @@ def learns_factor(recipe: Recipe, config: Config) -> bool:
     return recipe.temperature == "learned" or scales_residual(recipe, config) and config.lambda_rule == "entropy"
 
 
+def regresses_on_slow(recipe: Recipe, config: Config) -> bool:
+    """Whether the Qs bootstrap on the recipe's slow networks and not on themselves."""
+    return recipe.m_step == "direct"
+
+
+def uses_slow(recipe: Recipe, config: Config) -> bool:
+    """Whether a slow network moves anything: in the targets of Q, or as the score estimator's baseline."""
+    return (regresses_on_slow(recipe, config) or recipe.bootstrap == "target_q"
+            or recipe.bootstrap == "v" and recipe.e_step == "score")
+
+
+def several_in_residual(recipe: Recipe, config: Config) -> bool:
+    """Whether epsilon moves anything and is of several Qs: of the hard ones, where there are any."""
+    return follows_residual(recipe, config) and (recipe.critics.count("hard") or len(recipe.critics)) > 1
+
+
 # (setting, whether it matters, what it belongs to). Settings that are not here matter always. Parts that are
 # functions of the user's own may read any setting, so nothing is said of those.
 RULES: tuple[tuple[tuple[str, ...], Test, str], ...] = (
-    (("climb_steps",), lambda recipe, _: recipe.bootstrap == "optimal_q", "--bootstrap=optimal_q"),
+    (("bootstrap", "tau"), uses_slow, "--m_step=direct; this M-step bootstraps on the Qs themselves"),
+    (("climb_steps",), lambda recipe, config: recipe.bootstrap == "optimal_q" and regresses_on_slow(recipe, config),
+     "--bootstrap=optimal_q with --m_step=direct"),
+    (("alpha",), lambda recipe, _: recipe.temperature != "zero", "a temperature other than 0"),
+    (("epsilon_value",), regresses_on_slow, "--m_step=direct; this M-step bootstraps on the Qs themselves"),
     (("zeta_learning_rate",), lambda recipe, _: recipe.m_step in ("gtd2", "tdc"), "--m_step=gtd2 or tdc"),
     (("boltzmann_actions",), lambda recipe, _: recipe.m_step == "elbo", "--m_step=elbo"),
     (("target_entropy", "temperature_learning_rate"), learns_factor, "--temperature=learned or --lambda_rule=entropy"),
@@ -45,8 +65,7 @@ RULES: tuple[tuple[tuple[str, ...], Test, str], ...] = (
     (("ou_theta", "ou_sigma"), lambda recipe, _: recipe.exploration == "ornstein_uhlenbeck",
      "Ornstein-Uhlenbeck noise"),
     (("epsilon_estimator", "epsilon_warmup"), cools_with_residual, "a temperature that follows epsilon"),
-    (("epsilon_critics",), lambda recipe, config: follows_residual(recipe, config) and recipe.critics.count("hard") > 1,
-     "a temperature that follows epsilon, and several hard critics"),
+    (("epsilon_critics",), several_in_residual, "a temperature that follows epsilon, and several critics in it"),
     (("lambda_rule",), scales_residual, "--temperature=scaled_residual"),
     (("lambda_beta",), lambda recipe, config: scales_residual(recipe, config) and config.lambda_rule in (
         "constant", "entropy"), "--temperature=scaled_residual with --lambda_rule=constant or entropy"),
