@@ -36,6 +36,8 @@ def complaint(*arguments: str) -> str:
 @pytest.mark.parametrize("arguments, parts", [
     (["--sead=3"], ["--sead", "no such flag", "did you mean --seed?"]),
     (["--total-steps=10"], ["--total-steps", "did you mean --total_steps?"]),
+    (["--steps=10"], ["--steps", "did you mean --total_steps?"]),
+    (["--learning_rate=1"], ["--learning_rate", "did you mean --value_learning_rate?"]),
     (["--nooxla"], ["--nooxla", "did you mean --noxla?"]),
     (["--qqqq"], ["--qqqq", "--help"]),
     (["--helpfull"], ["--helpfull", "did you mean --help?"]),

@@ -208,7 +208,9 @@ def check_value(field: dataclasses.Field, value: Any) -> None:
 
 def did_you_mean(word: str, possible: Iterable[str]) -> str:
     """A hint, to end a message with, at what a mistyped word may have meant; empty where nothing is close."""
-    close = difflib.get_close_matches(word.lower(), possible, n=1)
+    possible = list(possible)
+    within = [name for name in possible if f"_{word.lower()}_" in f"_{name}_"]  # steps: total_steps, not n_step
+    close = within or difflib.get_close_matches(word.lower(), possible, n=1)
     return f" (did you mean {close[0]}?)" if close else ""
 
 
