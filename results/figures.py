@@ -14,15 +14,24 @@ from matplotlib.figure import Figure
 
 HERE = Path(__file__).parent
 STUDIES = HERE / "studies"
-INITIALISATIONS = {"Glorot, every layer (default)": HERE / "runs" / "HalfCheetah-v4",
-                   "uniform in ±1/sqrt(fan in)": STUDIES / "initialisation" / "fan_in",
-                   "last layers near 0": STUDIES / "initialisation" / "near_zero"}
-SAC = HERE / "runs" / "HalfCheetah-v4" / "sac"
-PROTOCOLS = {"Tianshou: temperature 0.2, step size 1e-3 (`--preset=tianshou`)": (SAC / "tianshou", "6515 ± 514"),
-             "jaxrl: learned temperature, step size 3e-4, target entropy -3 (`--preset=haarnoja2018b "
-             "--target_entropy=-0.5`, `studies/target_entropy`)": (STUDIES / "target_entropy", "5794 ± 437"),
-             "the paper of SAC: the same with a target entropy of -6 (`--preset=haarnoja2018b`)":
-                 (SAC / "haarnoja2018b", "")}
+RUNS = HERE / "runs" / "HalfCheetah-v4"
+SAC = RUNS / "sac"
+BEGINNINGS = STUDIES / "initialisation"
+# label -> (its runs of virel and beta, those of sac)
+INITIALISATIONS = {
+    "orthogonal times sqrt(2)": (BEGINNINGS / "orthogonal", SAC / "jaxrl"),
+    "Glorot, every layer (default)": (RUNS, STUDIES / "target_entropy"),
+    "uniform in ±1/sqrt(fan in)": (BEGINNINGS / "fan_in", BEGINNINGS / "fan_in" / "sac"),
+    "last layers near 0": (BEGINNINGS / "near_zero", BEGINNINGS / "near_zero" / "sac")}
+# label -> (runs, what is published)
+PROTOCOLS = {
+    "Tianshou: temperature 0.2, step size 1e-3 (`--preset=tianshou`)": (SAC / "tianshou", "6515 ± 514"),
+    "jaxrl: learned temperature, step size 3e-4, target entropy -3, orthogonal initial weights (`--preset=jaxrl`)":
+        (SAC / "jaxrl", "5794 ± 437"),
+    "the same with Glorot's initial weights (`--preset=haarnoja2018b --target_entropy=-0.5`, `studies/target_entropy`)":
+        (STUDIES / "target_entropy", ""),
+    "the paper of SAC: as the line above, with a target entropy of -6 (`--preset=haarnoja2018b`)":
+        (SAC / "haarnoja2018b", "")}
 
 
 def column(path: Path, name: str) -> np.ndarray:
@@ -54,10 +63,9 @@ def draw_initialisation() -> None:
     """HalfCheetah-v4 by how the networks start: every run a line."""
     figure = Figure(figsize=(12, 3.4), layout="constrained")
     for axes, variant in zip(figure.subplots(1, 3), ("sac", "beta", "virel"), strict=True):
-        for (label, folder), colour in zip(INITIALISATIONS.items(), ("#55a868", "#4c72b0", "#8c8c8c"), strict=True):
-            runs = folder / variant
-            if (runs / "haarnoja2018b").is_dir():  # sac's own settings, as in the studies
-                runs /= "haarnoja2018b"
+        colours = "#c44e52", "#55a868", "#4c72b0", "#8c8c8c"
+        for (label, (folder, of_sac)), colour in zip(INITIALISATIONS.items(), colours, strict=True):
+            runs = of_sac if variant == "sac" else folder / variant
             for i, path in enumerate(sorted(runs.glob("seed*/metrics.csv"))):
                 axes.plot(column(path, "step") / 1000, column(path, "eval_return"), color=colour, linewidth=1,
                           label=None if i else label)
