@@ -68,10 +68,10 @@ def test_sac_by_hand():
 
 @pytest.mark.parametrize("action_size", [1, 6])
 def test_a_learned_temperature_is_tuned_to_an_entropy_for_every_action_number(action_size):
-    temperature = TEMPERATURES["learned"](Config(variant="sac", target_entropy=-0.5), action_size)
-    below = 0.5 * action_size + 0.01  # of log pi: the entropy is just below its target, so the temperature must grow
-    temperature.learn(tf.zeros([2]), tf.fill([2], below), tf.constant(0))
-    assert float(temperature.factor.logarithm) == pytest.approx(3e-4, rel=1e-3)  # one step of Adam, from log 1
+    for off, step in ((0.01, 3e-4), (-0.01, -3e-4)):  # grows while the entropy is below its target, and falls above it
+        temperature = TEMPERATURES["learned"](Config(variant="sac", target_entropy=-0.5), action_size)
+        temperature.learn(tf.zeros([2]), tf.fill([2], 0.5 * action_size + off), tf.constant(0))
+        assert float(temperature.factor.logarithm) == pytest.approx(step, rel=1e-3)  # Adam's first, from log 1
 
 
 def test_ddpg_by_hand():
