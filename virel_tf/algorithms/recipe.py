@@ -86,7 +86,7 @@ class Recipe:
                      "optimal_q": "max Q(s', .)"}[self.bootstrap]
         return {"critics": parts["critics"], "bootstrap": bootstrap, "policy": self.policy, "prior": self.prior,
                 "E-step": parts["e_step"], "M-step": parts["m_step"], "temperature": parts["temperature"],
-                "exploration": self.exploration}
+                "exploration": {"sample": "sample", "ornstein_uhlenbeck": "mean + OU noise"}[self.exploration]}
 
 
 def part_name(part: Part) -> str:
