@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from virel_tf.config import Config
 from virel_tf.networks.actor import Actor
 from virel_tf.networks.adam import FusedAdam
-from virel_tf.networks.critics import QNetwork, ValueNetwork
+from virel_tf.networks.critics import INITIAL_WEIGHTS, QNetwork, ValueNetwork
 from virel_tf.networks.policies import Policy, sample, squashed_gaussian
 from virel_tf.networks.policy_file import read_policy, save_policy
 
@@ -147,3 +148,7 @@ def test_orthogonal_weights_are_sqrt_2_times_orthonormal_also_where_a_layer_has_
                     Policy(5, 3, hidden=16, layers=2, seed=1, initial_weights="orthogonal")):
         first = network.hidden.dense[0].kernel.numpy()
         np.testing.assert_allclose(first @ first.T, 2 * np.eye(5), atol=1e-5)
+
+
+def test_the_flag_offers_the_initial_weights_there_are():
+    assert Config.__dataclass_fields__["initial_weights"].metadata["choices"] == tuple(INITIAL_WEIGHTS)
