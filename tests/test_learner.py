@@ -56,7 +56,7 @@ def know_epsilon(learner: Learner, epsilon: float) -> None:
 
 
 def update(learner: Learner) -> dict[str, float]:
-    metrics = learner.update(*learner.replay.bounds(), tf.constant(0), tf.constant(1), tf.constant(1.0)).numpy()
+    metrics = learner.update(learner.replay.view(), tf.constant(0), tf.constant(1), tf.constant(1.0)).numpy()
     return dict(zip(METRICS, metrics[0], strict=True))
 
 
@@ -246,9 +246,9 @@ def test_expected_policy_gradient_by_hand():
 
 def test_fused_updates_are_single_updates():
     fused, single = (make_learner(variant="beta", steps_per_iteration=20) for _ in range(2))
-    metrics = fused.update(*fused.replay.bounds(), tf.constant(0), tf.constant(1), tf.constant(1.0)).numpy()
+    metrics = fused.update(fused.replay.view(), tf.constant(0), tf.constant(1), tf.constant(1.0)).numpy()
     for done in range(20):
-        one = single.update_once(*single.replay.bounds(), tf.constant(done), tf.constant(1), tf.constant(1.0))
+        one = single.update_once(single.replay.view(), tf.constant(done), tf.constant(1), tf.constant(1.0))
         np.testing.assert_allclose(metrics[done], one, rtol=1e-4, atol=1e-6)
     for name, variable in fused.state().items():
         np.testing.assert_allclose(variable.numpy(), single.state()[name].numpy(), rtol=1e-5, atol=1e-6, err_msg=name)

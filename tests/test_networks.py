@@ -12,7 +12,8 @@ import tensorflow as tf
 from virel_tf.config import Config
 from virel_tf.networks.actor import Actor
 from virel_tf.networks.adam import FusedAdam
-from virel_tf.networks.critics import INITIAL_WEIGHTS, QNetwork, ValueNetwork
+from virel_tf.networks.critics import QNetwork, ValueNetwork
+from virel_tf.networks.layers import INITIAL_WEIGHTS
 from virel_tf.networks.policies import Policy, sample, squashed_gaussian
 from virel_tf.networks.policy_file import read_policy, save_policy
 

@@ -49,7 +49,7 @@ def to_rows(rows: list[tuple]) -> Rows:
 def contents(ring: ReplayRing, n_step: int = 1) -> list[tuple]:
     """The transitions, oldest first, read through `sample` by drawing until each has been seen."""
     seen = {}
-    batch = ring.sample(*ring.bounds(), 64 * 200, tf.constant([1, 2]), n_step, discount=0.5)
+    batch = ring.sample(ring.view(), 64 * 200, tf.constant([1, 2]), n_step, discount=0.5)
     for s, a, r, end, following, discount in zip(*(part.numpy() for part in batch), strict=True):
         seen[float(s[0])] = (float(s[0]), float(a[0]), float(r), float(end), None if end else float(following[0]),
                              float(discount))
@@ -118,7 +118,7 @@ def test_ring_rebuilt_from_its_last_rows_draws_the_same(lanes):
     again = ReplayRing(20 * lanes, lanes, 1, 1)
     again.append(to_rows(log[-ring.rows_alive:]), script.newest())
     for seed in range(20):
-        for one, other in zip(*(r.sample(*r.bounds(), 32, tf.constant([seed, 1])) for r in (ring, again)), strict=True):
+        for one, other in zip(*(r.sample(r.view(), 32, tf.constant([seed, 1])) for r in (ring, again)), strict=True):
             np.testing.assert_array_equal(one, other)
 
 
@@ -126,7 +126,7 @@ def test_sampling_is_uniform():
     ring, script = ReplayRing(7, 1, 1, 1), Script(1)
     for _ in range(12):
         ring.append(to_rows(script.step(0, GO_ON)), script.newest())
-    draws = ring.sample(*ring.bounds(), 70_000, tf.constant([1, 2])).observation.numpy()
+    draws = ring.sample(ring.view(), 70_000, tf.constant([1, 2])).observation.numpy()
     counts = np.unique(draws, return_counts=True)[1]
     assert len(counts) == 7
     assert (np.abs(counts - 10_000) < 4 * np.sqrt(70_000 * (1 / 7) * (6 / 7))).all()

@@ -10,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from virel_tf.algorithms.critics import Critics
+from virel_tf.algorithms.policy import make_policy
 from virel_tf.config import Config
 from virel_tf.envs import Environment, make_env
 from virel_tf.evaluate.saved_run import policy_path
@@ -47,8 +48,7 @@ def make_run(folder: Path, **settings) -> UntrainedRun:
     config = Config(**{"hidden": 16, "eval_steps": 1, **settings})
     env = make_env(config.env)
     sizes = env.observation_size, env.action_size
-    deterministic = config.recipe.policy == "deterministic"
-    policy = Policy(*sizes, config.hidden, config.layers, 0, config.activation, deterministic)
+    policy = make_policy(config, config.recipe, *sizes)
     critics = Critics(config, config.recipe, *sizes)
     rng = np.random.default_rng(config.seed)
     for variable in [variable for model in (policy, *critics.online) for variable in model.trainable_variables]:

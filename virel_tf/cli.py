@@ -19,7 +19,7 @@ from absl import flags
 from virel_tf import __version__
 from virel_tf.algorithms.relevance import notes_on_unused
 from virel_tf.commands import COMMANDS, say
-from virel_tf.config import WORDS, Config, allowed, check_value, did_you_mean, option_type, preset_files
+from virel_tf.config import WORDS, Config, allowed, check_value, did_you_mean, option_type, read_value
 from virel_tf.errors import ConfigError, RunError
 from virel_tf.help import help_page
 
@@ -104,13 +104,8 @@ def parse_config(argv: list[str]) -> Config:
 
 
 def with_defaults(options: type, given: dict[str, Any]) -> Any:
-    """An instance of the dataclass `options`: its defaults, then the preset's values, then those given."""
-    fields = {field.name: field.default for field in dataclasses.fields(options)}
-    preset = {}
-    if "preset" in fields:
-        files = preset_files(*(given.get(name, fields[name]) for name in ("preset", "env", "variant")))
-        preset = read_flags(dataclasses.fields(options), [f"--flagfile={path}" for path in files])
-    return options(**{**fields, **preset, **given})
+    """An instance of the dataclass `options`: its defaults (those of the preset, for a Config), then those given."""
+    return options(**given)
 
 
 def read_flags(fields: Sequence[dataclasses.Field], argv: list[str]) -> dict[str, Any]:
@@ -168,22 +163,3 @@ class OptionParser(flags.ArgumentParser):
         except ConfigError as error:
             raise flags.IllegalFlagValueError(str(error)) from None  # absl would wrap a ValueError in its own words
         return value
-
-
-def read_value(kind: type, text: str) -> Any:
-    """The value that `text` stands for, or the text itself where it stands for none of that kind."""
-    if kind is bool:
-        return {"true": True, "t": True, "1": True, "false": False, "f": False, "0": False}.get(text.lower(), text)
-    for read in {int: (int, whole_number), float: (float,)}.get(kind, ()):
-        try:
-            return read(text)
-        except ValueError:
-            continue
-    return text
-
-
-def whole_number(text: str) -> int:
-    """1e5 is a whole number too."""
-    if not float(text).is_integer():
-        raise ValueError(text)
-    return int(float(text))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import functools
 import json
 import math
 import re
@@ -15,7 +16,7 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any
 
-from virel_tf.algorithms.recipe import Recipe, adjusted
+from virel_tf.algorithms.recipe import NAMES, Recipe, adjusted
 from virel_tf.algorithms.registry import RECIPES
 from virel_tf.errors import ConfigError
 
@@ -39,15 +40,33 @@ RUN, PAPER, PARTS, BETA, NETWORK, DATA, EVALUATION, MACHINE, GRID, POOL = (
 POLICIES = ("best", "last")  # what a run keeps of its policies: that of the best evaluation, and the newest
 
 
-@dataclasses.dataclass(frozen=True)
+def starting_from_preset(options: type) -> type:
+    """Makes the constructor start from the preset: what is not given has the preset's value, not the field's default.
+
+    So `Config(env="Hopper-v4")` and `virel-tf --env=Hopper-v4` are the same settings.
+    """
+    plain = options.__init__
+
+    @functools.wraps(plain)
+    def init(self: Any, **given: Any) -> None:
+        fields = {field.name: field.default for field in dataclasses.fields(options)}
+        which = [given.get(name, fields[name]) for name in ("preset", "env", "variant")]
+        plain(self, **(preset_values(*which) | given))
+
+    options.__init__ = init
+    return options
+
+
+@starting_from_preset
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Config:
-    """What a run is. Field names are the flag names."""
+    """What a run is. Field names are the flag names. Settings that are not given come from the preset."""
 
     env: str = option("InvertedPendulum-v4", RUN, "gymnasium id of an environment with a Box action space")
     variant: str = option("beta", RUN, "algorithm; `virel-tf variants` shows them side by side", choices=RECIPES)
     seed: int = option(1, RUN, "seed of networks, replay, environments and exploration", least=0, most=2**28)
     total_steps: int = option(1_000_000, RUN, "environment steps to train for", least=1, may_change=True)
-    preset: str = option("paper", RUN, "table of parameter values to start from; 'none': the defaults shown here",
+    preset: str = option("modern", RUN, "table of parameter values to start from; none: virel's own in the paper",
                          may_change=True)
     run_dir: str = option("", RUN, "where the run writes (default runs/ENV/VARIANT/seedSEED)", may_change=True)
     resume: str = option("auto", RUN, "auto: go on where the run stopped; never: start afresh, overwrite nothing",
@@ -58,28 +77,38 @@ class Config:
     alpha: float = option(1.0, PAPER, "constant temperature; where it is learned, its start; for "
                            "lambda_rule=relative, its level", least=0)
     reward_scale: float = option(1.0, PAPER, "factor on every reward the learner sees", above=0)
+    reward_scaling: str = option("none", PAPER, "return: rewards are also divided by the running deviation of the "
+                                 "discounted return", choices=("none", "return"))
     policy_regulariser: float = option(1e-3, PAPER, "weight of mean(loc^2) + mean(log_scale^2) in the policy loss",
                                        least=0)
     value_learning_rate: float = option(3e-4, PAPER, "Adam step size of Q and V", above=0)
     policy_learning_rate: float = option(3e-4, PAPER, "Adam step size of the policy", above=0)
+    adam_beta_1: float = option(0.9, PAPER, "Adam's decay of the mean gradient", least=0, most=0.999)
     batch_size: int = option(128, PAPER, "transitions per update", least=1)
     n_step: int = option(1, PAPER, "rewards added up before the target bootstraps", least=1, most=100)
 
     critics: int = option(0, PARTS, "number of Qs, whose minimum is used (0: the variant's)", least=0, most=20)
     bootstrap: str = option("variant", PARTS, "what stands for the value of s': a learned V (v), Q at the policy's "
-                            "action (q), at its slow copy's (target_q), at the best action found near it (optimal_q); "
-                            "variant: its own", choices=("variant", "v", "q", "target_q", "optimal_q"))
+                            "action (q), at its slow copy's (target_q), at the best action found near it (optimal_q), all by "
+                            "target networks, or the learned Q itself (self); variant: its own",
+                            choices=("variant", *NAMES["bootstrap"]))
+    target_subset: int = option(0, PARTS, "how many Qs, drawn at random for each update, a target takes the minimum of "
+                                "(0: the variant's)", least=0, most=20)
+    policy_period: int = option(0, PARTS, "updates from one E-step to the next (0: the variant's)", least=0, most=100)
+    target_noise_sigma: float = option(0.2, PARTS, "td3: deviation of the noise on the next action", least=0)
+    target_noise_clip: float = option(0.5, PARTS, "td3: bound of that noise", least=0)
     climb_steps: int = option(5, PARTS, "bootstrap=optimal_q: steps up Q from the policy's action", least=1, most=100)
     m_step: str = option("variant", PARTS, "gradient of the M-step: target held fixed (direct), residual gradient "
                          "(residual), projected residual (gtd2, tdc), the whole ELBO's (elbo); variant: its own",
-                         choices=("variant", "direct", "residual", "gtd2", "tdc", "elbo"))
+                         choices=("variant", *NAMES["m_step"]))
     zeta_learning_rate: float = option(3e-4, PARTS, "gtd2, tdc: Adam step size of zeta", above=0)
     boltzmann_actions: int = option(8, PARTS, "elbo: actions per state that stand for the Boltzmann policy", least=2)
     e_step: str = option("variant", PARTS, "gradient estimator of the E-step; variant: its own",
-                         choices=("variant", "reparametrised", "score", "expected", "deterministic"))
+                         choices=("variant", *NAMES["e_step"]))
     temperature: str = option("variant", PARTS, "factor on the entropy: alpha (constant), tuned to the target entropy "
-                              "(learned), epsilon (residual), lambda epsilon (scaled_residual); variant: its own",
-                              choices=("variant", "zero", "constant", "learned", "residual", "scaled_residual"))
+                              "(learned), epsilon (residual), lambda epsilon (scaled_residual), lambda epsilon(s) of "
+                              "each state (state_residual); variant: its own",
+                              choices=("variant", *NAMES["temperature"]))
     target_entropy: float = option(-1.0, PARTS, "what a learned temperature or lambda aims at, nats per action number")
     temperature_learning_rate: float = option(3e-4, PARTS, "Adam step size of a learned temperature or lambda", above=0)
     soft_reward_scale: float = option(0.0, PARTS, "virel2: factor on the soft critic's rewards (0: follows rewards and "
@@ -89,6 +118,7 @@ class Config:
     ou_theta: float = option(0.15, PARTS, "ddpg: how fast the Ornstein-Uhlenbeck noise returns to 0, per step", least=0,
                              most=1)
     ou_sigma: float = option(0.2, PARTS, "ddpg: deviation of what is added to that noise, per step", least=0)
+    exploration_sigma: float = option(0.1, PARTS, "td3: deviation of the noise on actions", least=0)
 
     epsilon_estimator: str = option("running", BETA, "running: mean over the batches of recent updates; buffer: "
                                     "the paper's fresh epsilon_samples before every update",
@@ -103,6 +133,7 @@ class Config:
                                  "one: epsilon counts as 1 (the authors); none: estimate at once",
                                  choices=("alpha", "one", "none"))
     lambda_beta: float = option(4e-3, BETA, "lambda, factor on epsilon", above=0)
+    temperature_bound: float = option(0.0, BETA, "the most that lambda epsilon may be (0: no bound)", least=0)
     lambda_rule: str = option("constant", BETA, "lambda: lambda_beta (constant), (1 - discount) / mean |reward| "
                               "(rewards), alpha / slow mean of epsilon (relative), tuned to the target entropy "
                               "(entropy)",
@@ -113,9 +144,11 @@ class Config:
     hidden: int = option(300, NETWORK, "units per hidden layer", least=1)
     layers: int = option(2, NETWORK, "hidden layers", least=1)
     activation: str = option("relu", NETWORK, "after each hidden layer", choices=("relu", "tanh", "elu", "silu"))
-    layer_norm: bool = option(False, NETWORK, "layer normalisation before each activation of Q and V")
-    initial_weights: str = option("glorot", NETWORK, "kernels at the start: uniform as Glorot and Bengio have them, or "
-                                  "orthogonal times sqrt(2)", choices=("glorot", "orthogonal"))
+    normalisation: str = option("none", NETWORK, "layer: before each activation of Q and V; batch: of the input and "
+                                "after each activation of Q, V and the policy", choices=("none", "layer", "batch"))
+    initial_weights: str = option("glorot", NETWORK, "kernels at the start: uniform as Glorot and Bengio or as He et "
+                                  "al. have them, or orthogonal times sqrt(2)",
+                                  choices=("glorot", "he_uniform", "orthogonal"))
     normalise_observations: bool = option(False, NETWORK, "scale observations by their running mean and deviation")
 
     num_envs: int = option(1, DATA, "environments stepped side by side", least=1)
@@ -128,6 +161,7 @@ class Config:
     eval_every: int = option(1000, EVALUATION, "environment steps between evaluations", least=1)
     eval_steps: int = option(1000, EVALUATION, "environment steps per evaluation (at least one whole episode)",
                              least=1)
+    eval_episodes: int = option(0, EVALUATION, "episodes per evaluation (0: as many as fit into eval_steps)", least=0)
     diagnostics: bool = option(False, EVALUATION, "log the ELBO and KL(policy || Boltzmann policy) at evaluations")
     checkpoint_every: int = option(5000, EVALUATION, "environment steps between checkpoints", least=1,
                                    may_change=True)
@@ -153,6 +187,9 @@ class Config:
         if self.diagnostics and self.recipe.policy == "deterministic":
             raise ConfigError(f"--diagnostics: not allowed with --variant={self.variant}, whose policy is "
                               "deterministic and so has no density; leave it out")
+        if self.normalisation == "batch" and self.recipe.bootstrap == "optimal_q":
+            raise ConfigError("--bootstrap: 'optimal_q' is not allowed with --normalisation=batch; it must be one of "
+                              "variant, v, q, target_q, self")
         for name in ("batch_size", "num_envs"):
             if self.replay_size < getattr(self, name):
                 raise ConfigError(f"--replay_size: {self.replay_size} is less than --{name}={getattr(self, name)}")
@@ -223,11 +260,23 @@ def read_config(folder: Path) -> dict[str, Any]:
         raise ConfigError(f"--run_dir: {path} cannot be read: {error}") from error
     if not isinstance(saved, dict):
         raise ConfigError(f"--run_dir: {path} is damaged: it does not hold settings")
+    saved = from_earlier_version(saved)
     unknown = sorted(set(saved) - {field.name for field in dataclasses.fields(Config)})
     if unknown:
         raise ConfigError(f"--run_dir: {path} is of another version, with settings this one does not have: "
                           f"{', '.join(unknown)}")
-    return saved
+    return {field.name: field.default for field in dataclasses.fields(Config)} | saved
+
+
+def from_earlier_version(saved: dict[str, Any]) -> dict[str, Any]:
+    """Settings in the words of this version. Up to 0.2 there was --layer_norm, and sac had a constant temperature."""
+    if "normalisation" in saved:
+        return saved
+    changed = {name: value for name, value in saved.items() if name != "layer_norm"}
+    changed["normalisation"] = "layer" if saved.get("layer_norm") else "none"
+    if saved.get("variant") == "sac" and saved.get("temperature", "variant") == "variant":
+        changed["temperature"] = "constant"
+    return changed
 
 
 def differences(old: dict[str, Any], new: Config) -> list[str]:
@@ -275,3 +324,39 @@ def preset_files(preset: str, env: str, variant: str) -> list[Path]:
     names = ("all.flags", f"{environment_family(env)}.flags", f"{variant}.flags")
     files = [presets_folder() / preset / name for name in names]
     return [path for path in files if path.is_file()]
+
+
+@functools.cache
+def preset_values(preset: str, env: str, variant: str) -> dict[str, Any]:
+    """What a preset's files set, later files over earlier ones."""
+    fields = {field.name: field for field in dataclasses.fields(Config)}
+    values = {}
+    for path in preset_files(preset, env, variant):
+        for line in path.read_text().splitlines():
+            if not line.strip() or line.startswith("#"):
+                continue
+            name, equals, text = line.strip().removeprefix("--").partition("=")
+            if name not in fields or not equals:
+                raise ConfigError(f"--preset: {path}: {line!r} is not a setting; lines are --name=value")
+            values[name] = read_value(option_type(fields[name]), text)
+            check_value(fields[name], values[name])
+    return values
+
+
+def read_value(kind: type, text: str) -> Any:
+    """The value that `text` stands for, or the text itself where it stands for none of that kind."""
+    if kind is bool:
+        return {"true": True, "t": True, "1": True, "false": False, "f": False, "0": False}.get(text.lower(), text)
+    for read in {int: (int, whole_number), float: (float,)}.get(kind, ()):
+        try:
+            return read(text)
+        except ValueError:
+            continue
+    return text
+
+
+def whole_number(text: str) -> int:
+    """1e5 is a whole number too."""
+    if not float(text).is_integer():
+        raise ValueError(text)
+    return int(float(text))

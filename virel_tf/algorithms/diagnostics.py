@@ -15,6 +15,7 @@ from virel_tf.algorithms.learner import ACTION, BATCH, Learner, stream_seed
 from virel_tf.networks.policies import sample
 from virel_tf.objective.boltzmann import importance_kl, importance_log_partition
 from virel_tf.objective.targets import minimum
+from virel_tf.replay.ring import ReplayView
 
 DIAGNOSTICS = ("elbo", "scaled_elbo", "log_partition", "boltzmann_kl")
 STATES, ACTIONS = 256, 64
@@ -25,20 +26,22 @@ class Diagnostics:
 
     def __init__(self, learner: Learner) -> None:
         self.learner = learner
-        lane, number = tf.TensorSpec([learner.replay.lanes], tf.int32), tf.TensorSpec([], tf.int32)
-        self._compiled = tf.function(self._read, input_signature=[lane, lane, number, tf.TensorSpec([])])
+        lane = tf.TensorSpec([learner.replay.lanes], tf.int32)
+        number = tf.TensorSpec([], tf.int32)
+        signature = [ReplayView(lane, lane), number, tf.TensorSpec([])]
+        self._compiled = tf.function(self._read, input_signature=signature)
 
     def read(self, updates: int, temperature: float | None) -> dict[str, float | None]:
         """Means over states by name; None before anything was learned, and without a temperature to divide by."""
         if not temperature:
             return dict.fromkeys(DIAGNOSTICS)
-        values = self._compiled(*self.learner.replay.bounds(), tf.constant(updates),
+        values = self._compiled(self.learner.replay.view(), tf.constant(updates),
                                 tf.constant(temperature, tf.float32))
         return dict(zip(DIAGNOSTICS, values.numpy().tolist(), strict=True))
 
-    def _read(self, first: tf.Tensor, count: tf.Tensor, updates: tf.Tensor, temperature: tf.Tensor) -> tf.Tensor:
+    def _read(self, view: ReplayView, updates: tf.Tensor, temperature: tf.Tensor) -> tf.Tensor:
         learner, seed = self.learner, self.learner.config.seed
-        batch = learner.prepare(learner.replay.sample(first, count, STATES, stream_seed(seed, BATCH, updates)))
+        batch = learner.prepare(learner.replay.sample(view, STATES, stream_seed(seed, BATCH, updates)))
         observations = tf.repeat(batch.observation, ACTIONS, axis=0)
         drawn = sample(learner.policy, observations, stream_seed(seed, ACTION, updates))
         critics = learner.critics

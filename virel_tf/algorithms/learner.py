@@ -1,21 +1,24 @@
-"""The only update there is: batch -> losses -> gradients -> apply -> target, many times in one compiled call."""
+"""The update: Algorithms 1 and 2 on one batch, many times in one compiled call. `Learner.update_once` is the place to read."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from typing import NamedTuple
 
 import keras
 import numpy as np
 import tensorflow as tf
 
-from virel_tf.algorithms.critics import Critics, Evidence, network_seed
-from virel_tf.algorithms.m_steps import Given, make_m_step, watching
+from virel_tf.algorithms.critics import Critics, network_seed
+from virel_tf.algorithms.m_steps import MStepInputs, MStepResult, make_m_step
+from virel_tf.algorithms.m_steps.base import watching
+from virel_tf.algorithms.policy import make_policy
 from virel_tf.algorithms.recipe import Recipe, find_part
-from virel_tf.algorithms.temperature import TEMPERATURES, Known
+from virel_tf.algorithms.state_residual import StateResidual
+from virel_tf.algorithms.temperature import TEMPERATURES, TemperatureReading
 from virel_tf.config import Config
 from virel_tf.networks.adam import FusedAdam
-from virel_tf.networks.policies import Policy, Sample, log_prob_of, sample
+from virel_tf.networks.policies import Sample, log_prob_of, sample
 from virel_tf.networks.target import copy_weights, polyak_update
 from virel_tf.objective.e_step import (
     E_STEPS,
@@ -26,71 +29,459 @@ from virel_tf.objective.e_step import (
     expected_squashed_entropy,
     regulariser,
 )
-from virel_tf.objective.targets import minimum
-from virel_tf.replay.ring import ReplayRing
+from virel_tf.objective.targets import clipped_noise
+from virel_tf.replay.ring import ReplayRing, ReplayView
 from virel_tf.types import Transition, check_transition
 
-# What an update reports, in this order; docs/metrics.md gives each its equation.
-METRICS = ("q_loss", "v_loss", "policy_loss", "entropy", "epsilon", "running_epsilon", "lambda", "temperature",
-           "q", "v", "q_gap", "soft_reward_scale")
+# What an update reports; docs/metrics.md gives each its equation.
+METRICS = (
+    "q_loss",
+    "v_loss",
+    "policy_loss",
+    "entropy",
+    "epsilon",
+    "running_epsilon",
+    "lambda",
+    "temperature",
+    "q",
+    "v",
+    "q_gap",
+    "soft_reward_scale",
+)
 
 # Streams of random numbers, each keyed by (seed, stream) and then by the count of updates.
 BATCH, ACTION, RESIDUAL, NEXT_ACTION = range(4)
+# Further streams, derived from that of the next action.
+TARGET_NOISE, SUBSET = 1, 2
 
-# Updates per turn of the compiled loop. Turns wait for each other; within one, an update's M-step starts while the
-# E-step before it is still at work, which keeps more cores busy.
+# Updates per turn of the compiled loop. Turns wait for each other; within one, an update's M-step
+# starts while the E-step before it is still at work, which keeps more cores busy.
 MOST_TOGETHER = 5
 
 
 def stream_seed(seed: int, stream: int, count: tf.Tensor) -> tf.Tensor:
-    """A stateless seed [2]: the same for the same (seed, stream, count), whatever happened before."""
+    """A stateless seed [2]: the same for the same arguments, whatever happened before."""
     return tf.stack([tf.constant(4 * seed + stream), count])
 
 
-class Learner:
-    """Networks, optimisers and temperature of one recipe, and `update`, which trains them from a replay."""
+class EStepResult(NamedTuple):
+    """What an E-step leaves for the rest of the update."""
 
-    def __init__(self, config: Config, recipe: Recipe, replay: ReplayRing, observation_size: int,
-                 action_size: int) -> None:
+    loss: tf.Tensor  # []
+    entropy: tf.Tensor  # [], of the policy
+    value: tf.Tensor  # [], the mean value of the policy's actions
+    values: list[tf.Tensor]  # the targets of V [B], one for each kind of critic
+
+
+class Learner:
+    """Networks, optimisers and temperature of one recipe, and `update`, which trains them."""
+
+    def __init__(
+        self,
+        config: Config,
+        recipe: Recipe,
+        replay: ReplayRing,
+        observation_size: int,
+        action_size: int,
+    ) -> None:
         keras.config.set_dtype_policy(config.precision)
-        self.config, self.recipe, self.replay = config, recipe, replay
+        if config.normalisation == "batch":
+            # TensorFlow's remapper cannot read the graph of a batch-normalised update, and says so at
+            # length. What it would fuse makes no difference to the speed.
+            tf.config.optimizer.set_experimental_options({"remapping": False})
+        self.config = config
+        self.recipe = recipe
+        self.replay = replay
         e_step = find_part(recipe.e_step, E_STEPS)
         self.e_step = e_step if isinstance(e_step, EStep) else EStep(e_step)
         self.temperature = find_part(recipe.temperature, TEMPERATURES)(config, action_size)
+        self.state_residual = None
+        if self.temperature.per_state:
+            seed = network_seed(config, 75)
+            self.state_residual = StateResidual(config, observation_size, seed)
         self.critics = Critics(config, recipe, observation_size, action_size)
 
-        def policy(name: str) -> Policy:
-            return Policy(observation_size, action_size, config.hidden, config.layers, network_seed(config, 50),
-                          config.activation, recipe.policy == "deterministic", name, config.initial_weights)
+        sizes = observation_size, action_size
+        policy_seed = network_seed(config, 50)
+        self.policy = make_policy(config, recipe, *sizes, policy_seed)
+        self.target_policy = None
+        self.old_policy = None
+        if recipe.bootstrap == "target_q":
+            self.target_policy = make_policy(config, recipe, *sizes, policy_seed, "target_policy")
+        if recipe.prior == "old_policy":
+            self.old_policy = make_policy(config, recipe, *sizes, policy_seed, "old_policy")
 
-        self.policy = policy("policy")
-        self.target_policy = policy("target_policy") if recipe.bootstrap == "target_q" else None
-        self.old_policy = policy("old_policy") if recipe.prior == "old_policy" else None
-        # Which variables each loss trains.
-        self.q_variables, self.v_variables, self.policy_variables = (
-            [variable.value for model in models for variable in model.trainable_variables]
-            for models in (self.critics.qs, self.critics.vs, [self.policy]))
+        self.q_variables = trainable(self.critics.qs)
+        self.v_variables = trainable(self.critics.vs)
+        self.policy_variables = trainable([self.policy])
         self.m_step = make_m_step(recipe.m_step, config, self.critics, self.q_variables)
-        self.q_optimiser = FusedAdam(self.q_variables, config.value_learning_rate)
-        self.v_optimiser = FusedAdam(self.v_variables, config.value_learning_rate)
-        self.policy_optimiser = FusedAdam(self.policy_variables, config.policy_learning_rate)
+        beta_1 = config.adam_beta_1
+        self.q_optimiser = FusedAdam(self.q_variables, config.value_learning_rate, beta_1)
+        self.v_optimiser = FusedAdam(self.v_variables, config.value_learning_rate, beta_1)
+        self.policy_optimiser = FusedAdam(
+            self.policy_variables, config.policy_learning_rate, beta_1
+        )
+        # Loss, entropy and value of the newest E-step, for the updates without one.
+        self.newest_e_step = tf.Variable(tf.zeros([3]), trainable=False)
+        # Deviation of the discounted return, which rewards are divided by; see train/return_scale.py.
+        self.return_deviation = tf.Variable(1.0, trainable=False)
 
-        observation = tf.TensorSpec([None, observation_size])
+        number = tf.TensorSpec([], tf.int32)
         lane = tf.TensorSpec([replay.lanes], tf.int32)
-        count = tf.TensorSpec([], tf.int32)
-        self.update = tf.function(self._update, jit_compile=config.xla, input_signature=[
-            lane, lane, count, count, tf.TensorSpec([])])
-        self.update_statistics = tf.function(self.policy.normaliser.update, input_signature=[observation])
+        signature = [ReplayView(lane, lane), number, number, tf.TensorSpec([])]
+        self.update = tf.function(
+            self._update, jit_compile=config.xla, input_signature=signature
+        )
+        self.update_statistics = tf.function(
+            self.policy.normaliser.update,
+            input_signature=[tf.TensorSpec([None, observation_size])],
+        )
+
+    # ------------------------------------------------------------ the update
+
+    def _update(
+        self,
+        view: ReplayView,
+        updates_done: tf.Tensor,
+        steps_seen: tf.Tensor,
+        mean_abs_reward: tf.Tensor,
+    ) -> tf.Tensor:
+        """Runs one iteration's updates, after `updates_done` earlier ones.
+
+        Returns their METRICS [U, len(METRICS)]. steps_seen and mean_abs_reward are of all
+        transitions so far.
+        """
+        updates = self.config.steps_per_iteration * self.config.updates_per_step
+        rows = tf.TensorArray(tf.float32, updates, element_shape=[len(METRICS)])
+        together = math.gcd(updates, MOST_TOGETHER)
+        for turn in tf.range(updates // together):
+            for i in range(together):
+                i += turn * together
+                metrics = self.update_once(view, updates_done + i, steps_seen, mean_abs_reward)
+                rows = rows.write(i, tf.stack([metrics[name] for name in METRICS]))
+        return rows.stack()
+
+    def update_once(
+        self,
+        view: ReplayView,
+        update: tf.Tensor,
+        steps_seen: tf.Tensor,
+        mean_abs_reward: tf.Tensor,
+    ) -> dict[str, tf.Tensor]:
+        """One M-step of the critics and one E-step of the policy on one batch (Algorithms 1, 2)."""
+        config, critics = self.config, self.critics
+        batch = self._draw(view, BATCH, update, config.batch_size, config.n_step)
+        check_transition(batch)
+
+        # Temperature: alpha, learned, or lambda epsilon with the residual error epsilon.
+        temperature = self._read_temperature(view, update, steps_seen, mean_abs_reward)
+
+        # M-step of Q: J^Q(omega), on TD targets.
+        m_step = self.m_step(self._m_step_inputs(batch, temperature, update))
+        td_error = self._one_step_td_error(view, update, batch, temperature, m_step)
+
+        # E-step: J^pi(theta), on the same Q, every policy_period updates.
+        e_step = self._e_step_if_due(batch, m_step, temperature, update, steps_seen)
+
+        # M-step of V: J^V(phi), on Q at the policy's action, where the recipe has a V.
+        v_loss, v, v_gradients = self._v_step(batch, e_step)
+
+        # The gradients above are of the parameters as they were; only now do these move.
+        self.q_optimiser.apply(m_step.gradients)
+        if self.v_variables:
+            self.v_optimiser.apply(v_gradients)
+        self._move_target_networks(update)
+
+        # What the next update's temperature is made of.
+        self.temperature.follow_residual(td_error)
+        if self.state_residual:
+            squared = tf.square(tf.reshape(td_error, [-1, config.batch_size]))
+            self.state_residual.learn(batch.observation, tf.reduce_mean(squared, axis=0))
+        soft_reward_scale = tf.identity(critics.soft_reward_scale())
+        critics.follow_means(batch, e_step.entropy, temperature.temperature)
+
+        qs = [tf.reduce_mean(q) for q in m_step.regression.predictions]
+        return {
+            "q_loss": m_step.loss / len(qs),
+            "v_loss": v_loss,
+            "policy_loss": e_step.loss,
+            "entropy": e_step.entropy,
+            "epsilon": temperature.epsilon,
+            "running_epsilon": temperature.running_epsilon,
+            "lambda": temperature.lambda_,
+            "temperature": temperature.temperature,
+            "q": tf.add_n(qs) / len(qs),
+            "v": v,
+            "q_gap": qs[0] - qs[-1],
+            "soft_reward_scale": soft_reward_scale,
+        }
+
+    # ------------------------------------------------------------ its parts, in order
+
+    def _draw(
+        self, view: ReplayView, stream: int, update: tf.Tensor, size: int, n_step: int = 1
+    ) -> Transition:
+        seed = stream_seed(self.config.seed, stream, update)
+        return self.prepare(self.replay.sample(view, size, seed, n_step, self.config.discount))
+
+    def prepare(self, batch: Transition) -> Transition:
+        """Scales the rewards and, where asked for, the observations."""
+        reward = batch.reward * self.config.reward_scale
+        if self.config.reward_scaling == "return":
+            reward /= self.return_deviation
+        batch = batch._replace(reward=reward)
+        if not self.config.normalise_observations:
+            return batch
+        return batch._replace(
+            observation=self.policy.normaliser(batch.observation),
+            next_observation=self.policy.normaliser(batch.next_observation),
+        )
+
+    def _read_temperature(
+        self,
+        view: ReplayView,
+        update: tf.Tensor,
+        steps_seen: tf.Tensor,
+        mean_abs_reward: tf.Tensor,
+    ) -> TemperatureReading:
+        """The temperature of this update; for the paper's epsilon, from a batch of its own."""
+        running = self.temperature.running(mean_abs_reward)
+        fresh_td_error = None
+        if self.temperature.draws_afresh:
+            batch = self._draw(view, RESIDUAL, update, self.config.epsilon_samples)
+            fresh_td_error = self._td_error(batch, running, update)
+        return self.temperature.read(running, fresh_td_error, steps_seen)
+
+    def _temperature_at(
+        self, reading: TemperatureReading, observation: tf.Tensor
+    ) -> tf.Tensor:
+        """[], or [B] where each state has its own."""
+        if self.state_residual:
+            return reading.temperature * self.state_residual.relative(observation)
+        return reading.temperature
+
+    def _m_step_inputs(
+        self, batch: Transition, reading: TemperatureReading, update: tf.Tensor
+    ) -> MStepInputs:
+        next_seed = stream_seed(self.config.seed, NEXT_ACTION, update)
+        next_sample = None
+        if self.recipe.m_step != "direct" and not callable(self.recipe.m_step):
+            next_sample = self._next_sample(batch, next_seed, self.m_step.next_actions)
+        elif self.recipe.bootstrap != "v":
+            next_sample = self._next_sample(batch, next_seed, 1)
+        policy_sample = None
+        if self.m_step.wants_policy_sample:
+            seed = stream_seed(self.config.seed, ACTION, update)
+            policy_sample = sample(self.policy, batch.observation, seed)
+        return MStepInputs(
+            batch,
+            next_sample,
+            policy_sample,
+            self._temperature_at(reading, batch.next_observation),
+            reading.running_epsilon,
+            subset_seed=derived_seed(next_seed, SUBSET),
+        )
+
+    def _next_sample(self, batch: Transition, seed: tf.Tensor, count: int) -> Sample:
+        """`count` actions at each s', of the policy or, where there is one, of its target network."""
+        observation = batch.next_observation
+        if count > 1:
+            observation = tf.repeat(observation, count, axis=0)
+        drawn = sample(self.target_policy or self.policy, observation, seed)
+        if self.recipe.target_noise == "none":
+            return drawn
+        noise = clipped_noise(
+            tf.shape(drawn.action),
+            self.config.target_noise_sigma,
+            self.config.target_noise_clip,
+            derived_seed(seed, TARGET_NOISE),
+        )
+        return drawn._replace(action=tf.clip_by_value(drawn.action + noise, -1.0, 1.0))
+
+    def _one_step_td_error(
+        self,
+        view: ReplayView,
+        update: tf.Tensor,
+        batch: Transition,
+        reading: TemperatureReading,
+        m_step: MStepResult,
+    ) -> tf.Tensor:
+        """T Q - Q of this batch: epsilon is of the one-step operator, whatever Q is regressed on."""
+        config = self.config
+        if config.n_step == 1 and config.epsilon_value == "target":
+            return self.critics.td_error(m_step.regression)
+        if config.n_step > 1:
+            batch = self._draw(view, BATCH, update, config.batch_size)  # the same, one step long
+        regression = self._regression(batch, reading, update)
+        # The prediction is that of the M-step: (s, a) is the same.
+        return self.critics.td_error(
+            regression._replace(predictions=m_step.regression.predictions)
+        )
+
+    def _td_error(
+        self, batch: Transition, reading: TemperatureReading, update: tf.Tensor
+    ) -> tf.Tensor:
+        return self.critics.td_error(self._regression(batch, reading, update))
+
+    def _regression(self, batch: Transition, reading: TemperatureReading, update: tf.Tensor):
+        online = self.config.epsilon_value == "online"
+        inputs = self._m_step_inputs(batch, reading, update)
+        return self.m_step.regression(inputs, online=online, track=False)
+
+    def _e_step_if_due(
+        self,
+        batch: Transition,
+        m_step: MStepResult,
+        reading: TemperatureReading,
+        update: tf.Tensor,
+        steps_seen: tf.Tensor,
+    ) -> EStepResult:
+        parts = m_step.observation_parts
+        if self.recipe.policy_period == 1:
+            return self._e_step(batch, parts, reading, update, steps_seen)
+
+        def due() -> tf.Tensor:
+            result = self._e_step(batch, parts, reading, update, steps_seen)
+            return self.newest_e_step.assign([result.loss, result.entropy, result.value])
+
+        newest = tf.cond(
+            update % self.recipe.policy_period == 0, due, lambda: tf.identity(self.newest_e_step)
+        )
+        loss, entropy, value = tf.unstack(newest)
+        values = []
+        if self.v_variables:  # V learns at every update
+            if parts is None:
+                parts = self.critics.observation_parts(batch.observation)
+            seed = stream_seed(self.config.seed, ACTION, update)
+            drawn = sample(self.policy, batch.observation, seed)
+            qs = self.critics.of_action(parts, drawn.action)
+            temperature = self._temperature_at(reading, batch.observation)
+            values = self.critics.values(qs, drawn, temperature)
+        return EStepResult(loss, entropy, value, values)
+
+    def _e_step(
+        self,
+        batch: Transition,
+        parts: list[tf.Tensor] | None,
+        reading: TemperatureReading,
+        update: tf.Tensor,
+        steps_seen: tf.Tensor,
+    ) -> EStepResult:
+        """Moves the policy up Q and its entropy; the critics are in inference mode."""
+        if parts is None:
+            parts = self.critics.observation_parts(batch.observation)
+        temperature = self._temperature_at(reading, batch.observation)
+        seed = stream_seed(self.config.seed, ACTION, update)
+        with watching(self.policy_variables) as tape:
+            drawn = sample(
+                self.policy,
+                batch.observation,
+                seed,
+                held=self.e_step.holds_action,
+                training=True,
+            )
+            qs = self.critics.of_action(parts, drawn.action)
+            loss = self.e_step.loss(self._e_step_inputs(batch, parts, drawn, qs, temperature))
+            loss += regulariser(drawn.loc, drawn.log_scale, self.config.policy_regulariser)
+        values = self.critics.values(qs, drawn, temperature)
+        self.policy_optimiser.apply(tape.gradient(loss, self.policy_variables))
+        self.temperature.follow_entropy(drawn.log_prob, steps_seen)
+        entropy = -tf.reduce_mean(drawn.log_prob)
+        return EStepResult(loss, entropy, tf.reduce_mean(values[0]), values)
+
+    def _e_step_inputs(
+        self,
+        batch: Transition,
+        parts: list[tf.Tensor],
+        drawn: Sample,
+        qs: list[tf.Tensor],
+        temperature: tf.Tensor,
+    ) -> EStepInputs:
+        critics = self.critics
+        zeros = tf.zeros_like(drawn.log_prob)
+        if self.e_step.in_expectation:
+
+            def q_of(x: tf.Tensor) -> tf.Tensor:
+                times = x.shape[0] // drawn.loc.shape[0]
+                tiled = [tf.tile(part, [times, 1]) for part in parts]
+                return critics.for_policy(critics.of_action(tiled, tf.tanh(x)))
+
+            scale = tf.exp(drawn.log_scale)
+            q = expected_q(q_of(drawn.loc), curvature_around(q_of, drawn.loc, scale), scale)
+            entropy = expected_squashed_entropy(drawn.loc, drawn.log_scale)
+            return EStepInputs(q, -entropy, zeros, zeros, temperature)
+        baseline = zeros
+        if critics.target_vs and self.e_step.has_baseline:
+            baseline = critics.target_vs[0](batch.observation)
+        log_prior = zeros
+        if self.old_policy:
+            log_prior = log_prob_of(self.old_policy, batch.observation, drawn.before_tanh)
+        return EStepInputs(
+            critics.for_policy(qs), drawn.log_prob, log_prior, baseline, temperature
+        )
+
+    def _v_step(
+        self, batch: Transition, e_step: EStepResult
+    ) -> tuple[tf.Tensor, tf.Tensor, list[tf.Tensor]]:
+        """(mean loss, mean of the first V, gradients); without a V, the value of Q in its place."""
+        if not self.v_variables:
+            return tf.constant(0.0), e_step.value, []
+        with watching(self.v_variables) as tape:
+            vs = self.critics.predicted_values(batch)
+            losses = [
+                self.m_step.loss(v, tf.stop_gradient(value))
+                for v, value in zip(vs, e_step.values, strict=True)
+            ]
+            loss = sum(losses)
+        gradients = tape.gradient(loss, self.v_variables)
+        return loss / len(vs), tf.reduce_mean(vs[0]), gradients
+
+    def _move_target_networks(self, update: tf.Tensor) -> None:
+        """Target critics, DDPG's and TD3's target policy, MPO's old policy."""
+        if self.target_policy is None:
+            self.critics.move_targets()
+        elif self.recipe.policy_period == 1:
+            self._move_with_policy()
+        else:  # TD3 moves the target networks when it moves the policy
+            due = update % self.recipe.policy_period == 0
+            tf.cond(due, self._move_with_policy, lambda: None)
+        if self.old_policy:
+            due = (update + 1) % self.config.prior_period == 0
+            tf.cond(due, lambda: copy_weights(self.policy, self.old_policy), lambda: None)
+
+    def _move_with_policy(self) -> None:
+        self.critics.move_targets()
+        polyak_update(self.policy, self.target_policy, self.config.tau)
+
+    # ------------------------------------------------------------ state
 
     def state(self) -> dict[str, tf.Variable]:
         """Every variable of the learner by name: what a checkpoint holds."""
-        policies = [model for model in (self.policy, self.target_policy, self.old_policy) if model]
-        named = {f"{model.name}/{i}/{variable.path}": variable.value for model in [*self.critics.models, *policies]
-                 for i, variable in enumerate(model.variables)}
-        for name, owner in (("adam/q", self.q_optimiser), ("adam/v", self.v_optimiser),
-                            ("adam/policy", self.policy_optimiser), ("temperature", self.temperature),
-                            ("critics", self.critics), ("m_step", self.m_step)):
-            named |= {f"{name}/{i}": variable for i, variable in enumerate(owner.variables)}
+        models = [*self.critics.models, self.policy]
+        for model in (self.target_policy, self.old_policy):
+            if model:
+                models.append(model)
+        owners = {
+            "adam/q": self.q_optimiser,
+            "adam/v": self.v_optimiser,
+            "adam/policy": self.policy_optimiser,
+            "temperature": self.temperature,
+            "critics": self.critics,
+            "m_step": self.m_step,
+        }
+        if self.state_residual:
+            models.append(self.state_residual.network)
+            owners["adam/state_residual"] = self.state_residual.optimiser
+        named = {
+            "newest_e_step": self.newest_e_step,
+            "return_deviation": self.return_deviation,
+        }
+        for model in models:
+            for i, variable in enumerate(model.variables):
+                named[f"{model.name}/{i}/{variable.path}"] = variable.value
+        for name, owner in owners.items():
+            for i, variable in enumerate(owner.variables):
+                named[f"{name}/{i}"] = variable
         return named
 
     def load_state(self, arrays: dict[str, np.ndarray]) -> None:
@@ -98,129 +489,12 @@ class Learner:
         for name, variable in self.state().items():
             variable.assign(arrays[name])
 
-    def _update(self, first: tf.Tensor, count: tf.Tensor, done: tf.Tensor, seen: tf.Tensor,
-                mean_abs_reward: tf.Tensor) -> tf.Tensor:
-        """Runs one iteration's updates, after `done` earlier ones; returns their METRICS [U, len(METRICS)].
 
-        first and count are the replay's `bounds`; seen and mean_abs_reward are of all transitions so far.
-        """
-        updates = self.config.steps_per_iteration * self.config.updates_per_step
-        metrics = tf.TensorArray(tf.float32, updates, element_shape=[len(METRICS)])
-        together = math.gcd(updates, MOST_TOGETHER)
-        for turn in tf.range(updates // together):
-            for i in range(together):
-                i += turn * together
-                metrics = metrics.write(i, self.update_once(first, count, done + i, seen, mean_abs_reward))
-        return metrics.stack()
+def trainable(models: list[keras.Model]) -> list[tf.Variable]:
+    """The variables that a loss of these models trains."""
+    return [variable.value for model in models for variable in model.trainable_variables]
 
-    def update_once(self, first: tf.Tensor, count: tf.Tensor, done: tf.Tensor, seen: tf.Tensor,
-                    mean_abs_reward: tf.Tensor) -> tf.Tensor:
-        """One M-step of the critics and one E-step of the policy on one batch (Algorithms 1 and 2)."""
-        config, critics = self.config, self.critics
 
-        def draw(size: int, stream: int, n_step: int = 1) -> Transition:
-            seed = stream_seed(config.seed, stream, done)
-            return self.prepare(self.replay.sample(first, count, size, seed, n_step, config.discount))
-
-        batch = draw(config.batch_size, BATCH, config.n_step)
-        check_transition(batch)
-        reading = self.temperature.read(Known(self._fresh_td_error(draw, done), seen, mean_abs_reward))
-        temperature = reading.temperature
-        given = self._given(batch, temperature, reading.running_epsilon, done)
-
-        # M-step of Q: J^Q(omega).
-        parts, evidence, q_loss, q_gradients = self.m_step(given)
-        qs = evidence.predictions
-        # epsilon is that of the one-step operator, whatever Q is regressed on: the same draw again, one step long.
-        online = config.epsilon_value == "online"
-        if online or config.n_step > 1:
-            one_step = draw(config.batch_size, BATCH) if config.n_step > 1 else batch
-            evidence = evidence._replace(targets=self.m_step.targets(
-                self._given(one_step, temperature, reading.running_epsilon, done), online))
-        td_error = critics.td_error(evidence)
-
-        # E-step: J^pi(theta), on the same Q.
-        with watching(self.policy_variables) as policy_tape:
-            drawn = sample(self.policy, batch.observation, stream_seed(config.seed, ACTION, done),
-                           held=self.e_step.holds_action)
-            qs_of_policy = critics.of_action(parts, drawn.action)
-            policy_loss = (self.e_step.loss(self._e_step_inputs(batch, parts, drawn, qs_of_policy, temperature))
-                           + regulariser(drawn.loc, drawn.log_scale, config.policy_regulariser))
-
-        # M-step of V: J^V(phi), on Q at the policy's action. Without a V, its value is Q's.
-        values = critics.values(qs_of_policy, drawn, temperature)
-        with watching(self.v_variables) as v_tape:
-            vs = [v(batch.observation) for v in critics.vs] or values
-            v_loss = sum(self.m_step.loss(v, tf.stop_gradient(value)) for v, value in zip(vs, values, strict=True))
-
-        # All gradients are of the parameters as they were, as in the authors' code; only then do these move.
-        steps = [(self.q_optimiser, q_gradients), *(
-            (optimiser, tape.gradient(loss, optimiser.parameters)) for optimiser, tape, loss in (
-                (self.v_optimiser, v_tape, v_loss), (self.policy_optimiser, policy_tape, policy_loss))
-            if optimiser.parameters)]
-        for optimiser, gradients in steps:
-            optimiser.apply(gradients)
-        self._move_followers(done)
-        self.temperature.learn(td_error, drawn.log_prob, seen)
-        soft_reward_scale = tf.identity(critics.soft_reward_scale())
-        critics.follow_means(batch, drawn, temperature)
-        mean_q = [tf.reduce_mean(q) for q in qs]
-        return tf.stack([q_loss / len(qs), v_loss / len(vs), policy_loss, -tf.reduce_mean(drawn.log_prob),
-                         reading.epsilon, reading.running_epsilon, reading.lambda_, temperature,
-                         tf.add_n(mean_q) / len(qs), tf.reduce_mean(vs[0]), mean_q[0] - mean_q[-1],
-                         soft_reward_scale])
-
-    def prepare(self, batch: Transition) -> Transition:
-        """Scales the rewards and, where asked for, the observations."""
-        batch = batch._replace(reward=batch.reward * self.config.reward_scale)
-        if not self.config.normalise_observations:
-            return batch
-        return batch._replace(observation=self.policy.normaliser(batch.observation),
-                              next_observation=self.policy.normaliser(batch.next_observation))
-
-    def _next_sample(self, batch: Transition, done: tf.Tensor, count: int = 1) -> Sample:
-        """`count` actions at each s', of the policy or, where there is one, of its slow copy."""
-        observation = batch.next_observation if count == 1 else tf.repeat(batch.next_observation, count, axis=0)
-        return sample(self.target_policy or self.policy, observation, stream_seed(self.config.seed, NEXT_ACTION, done))
-
-    def _e_step_inputs(self, batch: Transition, parts: list[tf.Tensor], drawn: Sample, qs: list[tf.Tensor],
-                       temperature: tf.Tensor) -> EStepInputs:
-        zeros = tf.zeros_like(drawn.log_prob)
-        if self.e_step.in_expectation:
-            def q_of(x: tf.Tensor) -> tf.Tensor:
-                times = x.shape[0] // drawn.loc.shape[0]
-                return minimum(self.critics.of_action([tf.tile(part, [times, 1]) for part in parts], tf.tanh(x)))
-
-            scale = tf.exp(drawn.log_scale)
-            q = expected_q(q_of(drawn.loc), curvature_around(q_of, drawn.loc, scale), scale)
-            entropy = expected_squashed_entropy(drawn.loc, drawn.log_scale)
-            return EStepInputs(q, -entropy, zeros, zeros, temperature)
-        has_baseline = self.critics.vs and self.e_step.has_baseline
-        baseline = self.critics.slow[0](batch.observation) if has_baseline else zeros
-        log_prior = log_prob_of(self.old_policy, batch.observation, drawn.before_tanh) if self.old_policy else zeros
-        return EStepInputs(minimum(qs), drawn.log_prob, log_prior, baseline, temperature)
-
-    def _given(self, batch: Transition, temperature: tf.Tensor, epsilon: tf.Tensor, done: tf.Tensor) -> Given:
-        return Given(
-            batch, temperature, epsilon,
-            draw_here=lambda: sample(self.policy, batch.observation, stream_seed(self.config.seed, ACTION, done)),
-            draw_next=lambda count: self._next_sample(batch, done, count))
-
-    def _fresh_td_error(self, draw: Callable[[int, int], Transition],
-                        done: tf.Tensor) -> Callable[[int, tf.Tensor, tf.Tensor], tf.Tensor]:
-        """T Q - Q on transitions of its own, for the paper's estimator of epsilon."""
-        def td_error(size: int, temperature: tf.Tensor, running_epsilon: tf.Tensor) -> tf.Tensor:
-            batch, critics = draw(size, RESIDUAL), self.critics
-            given = self._given(batch, temperature, running_epsilon, done)
-            qs = critics.of_action(critics.observation_parts(batch.observation), batch.action)
-            return critics.td_error(Evidence(qs, self.m_step.targets(given, self.config.epsilon_value == "online")))
-        return td_error
-
-    def _move_followers(self, done: tf.Tensor) -> None:
-        """What follows the networks that learn: slow critics, DDPG's slow policy, MPO's old one."""
-        self.critics.move_slow()
-        if self.target_policy:
-            polyak_update(self.policy, self.target_policy, self.config.tau)
-        if self.old_policy:
-            tf.cond((done + 1) % self.config.prior_period == 0,
-                    lambda: copy_weights(self.policy, self.old_policy), lambda: None)
+def derived_seed(seed: tf.Tensor, stream: int) -> tf.Tensor:
+    """A stateless seed [2] that has nothing in common with `seed`."""
+    return tf.random.experimental.stateless_fold_in(seed, stream)

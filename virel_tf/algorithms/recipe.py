@@ -6,12 +6,15 @@ A part is the name of one that ships with the package, or a function of the user
 |---|---|---|
 | critics | hard, soft: the value each Q bootstraps on (`objective/targets.py`) | (q, log_prob, temperature) -> [B] |
 | bootstrap | v: a learned V-bar(s'); q: Q-bar at the policy's next action; target_q: at the target policy's | |
-| | optimal_q: at the best action found near the policy's (T*) | |
+| | optimal_q: at the best action found near the policy's (T*); self: Q itself, no target network | |
 | policy | gaussian: a tanh-squashed Gaussian; deterministic | |
 | prior | uniform: the KL to it is minus the entropy; old_policy: the policy of some updates ago | |
 | e_step | reparametrised, score, expected, deterministic (`objective/e_step.py`) | (EStepInputs) -> loss, or `EStep` |
 | temperature | zero, constant, learned, ... (`algorithms/temperature.py`) | (config, action_size) -> Temperature |
-| exploration | sample: an action of the policy; ornstein_uhlenbeck: its mean and correlated noise | |
+| exploration | sample: an action of the policy; ornstein_uhlenbeck: its mean and correlated noise; | |
+| | gaussian: its mean and independent noise | |
+| target_noise | none; clipped: the next action is smoothed by clipped Gaussian noise (TD3) | |
+| policy_q | what the policy climbs: the minimum or the mean of the Qs | |
 | m_step | direct, residual, gtd2, tdc, elbo (`algorithms/m_steps.py`) | (prediction, target) -> loss |
 
 This module and the registry import nothing of TensorFlow, so the command line can list variants at once.
@@ -35,12 +38,14 @@ Part = str | Callable[..., Any]
 NAMES = {
     "critics": ("hard", "soft"),
     "e_step": ("reparametrised", "score", "expected", "deterministic"),
-    "temperature": ("zero", "constant", "learned", "residual", "scaled_residual"),
+    "temperature": ("zero", "constant", "learned", "residual", "scaled_residual", "state_residual"),
     "m_step": ("direct", "residual", "gtd2", "tdc", "elbo"),
-    "bootstrap": ("v", "q", "target_q", "optimal_q"),
+    "bootstrap": ("v", "q", "target_q", "optimal_q", "self"),
     "policy": ("gaussian", "deterministic"),
     "prior": ("uniform", "old_policy"),
-    "exploration": ("sample", "ornstein_uhlenbeck"),
+    "exploration": ("sample", "ornstein_uhlenbeck", "gaussian"),
+    "target_noise": ("none", "clipped"),
+    "policy_q": ("minimum", "mean"),
 }
 TAKES_FUNCTIONS = ("critics", "e_step", "temperature", "m_step")
 
@@ -57,6 +62,10 @@ class Recipe:
     temperature: Part = "constant"
     exploration: str = "sample"
     m_step: Part = "direct"
+    target_noise: str = "none"
+    policy_q: str = "minimum"
+    target_subset: int = 0  # how many of the Qs, drawn anew for each update, a target takes the minimum of; 0: all
+    policy_period: int = 1  # updates from one E-step to the next
     about: str = ""
 
     def __post_init__(self) -> None:
@@ -68,6 +77,11 @@ class Recipe:
                 if part not in names and not (field in TAKES_FUNCTIONS and callable(getattr(part, "loss", part))):
                     raise ConfigError(f"recipe: {field}={part!r} is not allowed; it must be one of {', '.join(names)}"
                                       + (", or a function" if field in TAKES_FUNCTIONS else ""))
+        if self.policy_period < 1:
+            raise ConfigError(f"recipe: policy_period={self.policy_period} is not allowed; it must be at least 1")
+        if not 0 <= self.target_subset <= len(self.critics):
+            raise ConfigError(f"recipe: target_subset={self.target_subset} is not allowed; it must be from 0 to the "
+                              f"number of critics, {len(self.critics)}")
         if fault := clash(vars(self)):
             field, why, allowed = fault
             raise ConfigError(f"recipe: {field}={getattr(self, field)!r} is not allowed with {why}; it must be one of "
@@ -76,17 +90,19 @@ class Recipe:
     def parts(self) -> dict[str, str]:
         """Every choice by the name of its field, to tell two recipes apart."""
         return {field.name: ", ".join(part_name(kind) for kind in self.critics) if field.name == "critics"
-                else part_name(getattr(self, field.name))
+                else part_name(value) if isinstance(value := getattr(self, field.name), str) or callable(value)
+                else str(value)
                 for field in dataclasses.fields(self) if field.name != "about"}
 
     def row(self) -> dict[str, str]:
         """The choices in words, by column."""
         parts = self.parts()
         bootstrap = {"v": "V(s')", "q": "Q(s', a')", "target_q": "Q(s', slow a')",
-                     "optimal_q": "max Q(s', .)"}[self.bootstrap]
+                     "optimal_q": "max Q(s', .)", "self": "own Q(s', a')"}[self.bootstrap]
         return {"critics": parts["critics"], "bootstrap": bootstrap, "policy": self.policy, "prior": self.prior,
                 "E-step": parts["e_step"], "M-step": parts["m_step"], "temperature": parts["temperature"],
-                "exploration": {"sample": "sample", "ornstein_uhlenbeck": "mean + OU noise"}[self.exploration]}
+                "exploration": {"sample": "sample", "ornstein_uhlenbeck": "mean + OU noise",
+                                "gaussian": "mean + noise"}[self.exploration]}
 
 
 def part_name(part: Part) -> str:
@@ -109,7 +125,8 @@ def clash(parts: Mapping[str, Any]) -> tuple[str, str, tuple[str, ...]] | None:
         # A policy without deviation has no density, hence no entropy and no score, and draws nothing.
         *((deterministic, "a deterministic policy", field, allowed) for field, allowed in (
             ("e_step", ("deterministic",)), ("m_step", ("direct", "residual", "gtd2", "tdc")),
-            ("temperature", ("zero",)), ("prior", ("uniform",)), ("exploration", ("ornstein_uhlenbeck",)))),
+            ("temperature", ("zero",)), ("prior", ("uniform",)),
+            ("exploration", ("ornstein_uhlenbeck", "gaussian")))),
         (not deterministic, "a stochastic policy", "e_step", ("reparametrised", "score", "expected")),
         # Both are of operators in the paper's set; soft ones are outside it.
         *((soft, "a soft critic", field, tuple(name for name in NAMES[field] if name != value))
@@ -134,6 +151,13 @@ def adjusted(recipe: Recipe, config: Config) -> Recipe:
     for field in ("m_step", "e_step", "temperature", "bootstrap"):
         if getattr(config, field) != "variant":
             changes[field] = getattr(config, field)
+    if config.policy_period:
+        changes["policy_period"] = config.policy_period
+    critics = changes.get("critics", recipe.critics)
+    if config.target_subset or recipe.target_subset > len(critics):
+        changes["target_subset"] = min(config.target_subset or recipe.target_subset, len(critics))
+    if recipe.policy == "deterministic":  # a preset's temperature is for policies that have an entropy
+        changes.pop("temperature", None)
     if fault := clash({**vars(recipe), **changes}):
         field, why, allowed = fault
         raise ConfigError(f"--{field}: {changes[field]!r} is not allowed with --variant={config.variant}, which has "

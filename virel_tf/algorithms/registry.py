@@ -12,11 +12,21 @@ RECIPES: dict[str, Recipe] = {
     "virel1": Recipe(critics=("hard", "hard"), about="VIREL, section 5: the minimum of two hard Qs"),
     "virel2": Recipe(critics=("hard", "soft"), about="VIREL, section 5: the minimum of a hard and a soft Q"),
     "sac_v1": Recipe(critics=("soft",), about="Haarnoja et al. 2018a: soft Q and V"),
-    "sac": Recipe(critics=("soft", "soft"), bootstrap="q", about="Haarnoja et al. 2018b: two soft Qs, no V"),
+    "sac": Recipe(critics=("soft", "soft"), bootstrap="q", temperature="learned",
+                  about="Haarnoja et al. 2018b: two soft Qs, no V, learned temperature"),
     "ddpg": Recipe(bootstrap="target_q", policy="deterministic", e_step="deterministic", temperature="zero",
                    exploration="ornstein_uhlenbeck", about="Lillicrap et al. 2016: deterministic policy gradient"),
     "mpo": Recipe(prior="old_policy", temperature="residual",
-                  about="VIREL, appendix 'Recovering MPO': KL to the old policy scaled by the residual error"),
+                  about="VIREL, appendix 'Recovering MPO': KL to the old policy scaled by the residual error; not the MPO "
+                        "of Abdolmaleki et al. 2018, which weights sampled actions and learns its temperature by a dual"),
+    "td3": Recipe(critics=("hard", "hard"), bootstrap="target_q", policy="deterministic", e_step="deterministic",
+                  temperature="zero", exploration="gaussian", target_noise="clipped", policy_period=2,
+                  about="Fujimoto et al. 2018: DDPG with two Qs, a smoothed target and a delayed policy"),
+    "crossq": Recipe(critics=("soft", "soft"), bootstrap="self", temperature="learned", policy_period=3,
+                     about="Bhatt et al. 2024: SAC without target networks; needs --normalisation=batch"),
+    "redq": Recipe(critics=("soft",) * 10, bootstrap="q", temperature="learned", policy_q="mean", target_subset=2,
+                   policy_period=20,
+                   about="Chen et al. 2021: ten soft Qs, targets from a random pair; 20 updates a step"),
 }
 
 

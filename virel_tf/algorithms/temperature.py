@@ -9,10 +9,11 @@ A temperature is a factor, or a factor times the residual error:
 | name | factor | times epsilon | used by |
 |---|---|---|---|
 | zero | 0 | | ddpg |
-| constant | alpha | | virel, virel1, virel2, sac_v1, sac |
-| learned | tuned until the entropy is the target entropy (Haarnoja et al. 2018b) | | sac, by flag |
+| constant | alpha | | virel, virel1, virel2, sac_v1 |
+| learned | tuned until the entropy is the target entropy (Haarnoja et al. 2018b) | | sac, crossq, redq |
 | residual | 1 | yes | mpo |
-| scaled_residual | lambda, by --lambda_rule | yes | beta |
+| scaled_residual | lambda, by --lambda_rule | yes, up to --temperature_bound | beta |
+| state_residual | tuned until the entropy is the target entropy | epsilon(s) / mean epsilon(s) | by flag |
 
 Each update reads the temperature first, from what earlier updates left, and lets it learn last. So nothing in an update
 waits for its own residual, and soft targets know their temperature.
@@ -32,16 +33,7 @@ from virel_tf.objective.residual import lambda_from_rewards, residual_error, run
 SLOW_UPDATES = 20_000  # the window of --lambda_rule=relative
 
 
-class Known(NamedTuple):
-    """What an update knows before it starts."""
-
-    # T Q - Q of that many transitions drawn for it; targets need temperature and epsilon as far as these are known
-    fresh_td_error: Callable[[int, tf.Tensor, tf.Tensor], tf.Tensor]
-    seen: tf.Tensor  # transitions ever seen []
-    mean_abs_reward: tf.Tensor  # mean magnitude of their rewards []
-
-
-class Reading(NamedTuple):
+class TemperatureReading(NamedTuple):
     """One update's temperature and what it was made of, each []."""
 
     temperature: tf.Tensor
@@ -51,53 +43,86 @@ class Reading(NamedTuple):
 
 
 class Factor(Protocol):
-    """A number that may be learned from the policy's log-probabilities."""
+    """A number that may be learned from residual errors or from the policy's log-probabilities."""
 
     variables: list[tf.Variable]
 
-    def read(self, known: Known) -> tf.Tensor:
+    def read(self, mean_abs_reward: tf.Tensor) -> tf.Tensor:
         """Its value now, []."""
 
-    def learn(self, residual: tf.Tensor, log_prob: tf.Tensor, in_use: tf.Tensor | bool) -> None:
-        """Takes in an update's residual error [] and log pi [B], and whether the policy felt this factor []."""
+    def follow_residual(self, residual: tf.Tensor) -> None:
+        """Takes in an update's residual error []."""
+
+    def follow_entropy(self, log_prob: tf.Tensor) -> None:
+        """Takes in an E-step's log pi [B]."""
 
     def ready(self) -> tf.Tensor | bool:
         """Whether it has learned enough to be used; until then the temperature is alpha."""
 
 
 class Temperature:
-    """factor, or factor * epsilon-hat; before N_epsilon transitions were seen, what --epsilon_warmup says."""
+    """factor, or factor * epsilon-hat; before N_epsilon transitions were seen, what --epsilon_warmup says.
 
-    def __init__(self, config: Config, factor: Factor, follows_residual: bool) -> None:
+    With `per_state` the temperature of a state is that times epsilon(s) / mean epsilon(s); see
+    `algorithms/state_residual.py`.
+    """
+
+    def __init__(self, config: Config, factor: Factor, follows_residual: bool, per_state: bool = False) -> None:
         self.config, self.factor, self.follows_residual = config, factor, follows_residual
+        self.per_state = per_state
         self.residual = RunningMean(running_decay(config.batch_size, config.epsilon_samples))
         self.variables = [*self.residual.variables, *factor.variables]
 
-    def read(self, known: Known) -> Reading:
-        """The temperature of the update about to happen."""
-        config, factor = self.config, self.factor.read(known)
-        running_epsilon = epsilon = tf.identity(self.residual.mean)
+    @property
+    def draws_afresh(self) -> bool:
+        """Whether epsilon is of transitions drawn for it (the paper's estimator)."""
+        return self.follows_residual and self.config.epsilon_estimator == "buffer"
+
+    def running(self, mean_abs_reward: tf.Tensor) -> TemperatureReading:
+        """The temperature by the running epsilon, without warm-up or bound."""
+        factor = self.factor.read(mean_abs_reward)
+        epsilon = tf.identity(self.residual.mean)
         if not self.follows_residual:
-            return Reading(factor, epsilon, running_epsilon, tf.constant(1.0))
-        if config.epsilon_estimator == "buffer":
-            epsilon = self._residual_error(known.fresh_td_error(
-                config.epsilon_samples, factor * epsilon, running_epsilon))
-        warm = known.seen >= config.epsilon_samples
+            return TemperatureReading(factor, epsilon, epsilon, tf.constant(1.0))
+        return TemperatureReading(factor * epsilon, epsilon, epsilon, factor)
+
+    def read(self, running: TemperatureReading, fresh_td_error: tf.Tensor | None,
+             steps_seen: tf.Tensor) -> TemperatureReading:
+        """The temperature of the update about to happen, from `running` and, if epsilon is drawn afresh, T Q - Q [N]."""
+        config, factor, epsilon = self.config, running.lambda_, running.epsilon
+        if not self.follows_residual:
+            return running
+        if fresh_td_error is not None:
+            epsilon = self._residual_error(fresh_td_error)
+        warm = steps_seen >= config.epsilon_samples
         if config.epsilon_warmup == "one":
             epsilon = tf.where(warm, epsilon, 1.0)
         temperature = factor * epsilon
+        if config.temperature_bound:
+            temperature = tf.minimum(temperature, config.temperature_bound)
         if config.epsilon_warmup == "alpha":
             temperature = tf.where(warm, temperature, config.alpha)
         temperature = tf.where(self.factor.ready(), temperature, config.alpha)
-        return Reading(temperature, epsilon, running_epsilon, factor)
+        return TemperatureReading(temperature, epsilon, running.running_epsilon, factor)
 
-    def learn(self, td_error: tf.Tensor, log_prob: tf.Tensor, seen: tf.Tensor) -> None:
-        """Takes in an update's T Q - Q [N] and log pi [B], and how many transitions were seen before it []."""
+    def follow_residual(self, td_error: tf.Tensor) -> None:
+        """Takes in an update's T Q - Q [N]."""
         residual = self._residual_error(td_error)
         self.residual.update(residual)
-        held_at_alpha = self.follows_residual and self.config.epsilon_warmup == "alpha"
-        in_use = seen >= self.config.epsilon_samples if held_at_alpha else True
-        self.factor.learn(residual, tf.stop_gradient(log_prob), in_use)
+        self.factor.follow_residual(residual)
+
+    def follow_entropy(self, log_prob: tf.Tensor, steps_seen: tf.Tensor) -> None:
+        """Takes in an E-step's log pi [B].
+
+        Not during warm-up, when the temperature does not depend on lambda: the entropy's error could not be corrected
+        and lambda would diverge.
+        """
+        log_prob = tf.stop_gradient(log_prob)
+        if self.follows_residual and self.config.epsilon_warmup == "alpha":
+            tf.cond(steps_seen >= self.config.epsilon_samples, lambda: self.factor.follow_entropy(log_prob),
+                    lambda: None)
+        else:
+            self.factor.follow_entropy(log_prob)
 
     def _residual_error(self, td_error: tf.Tensor) -> tf.Tensor:
         return residual_error(tf.stop_gradient(td_error), self.config.epsilon_c, self.config.epsilon_p)
@@ -126,13 +151,17 @@ class Constant:
         self.value = value
         self.variables: list[tf.Variable] = []
 
-    def read(self, known: Known) -> tf.Tensor:
+    def read(self, mean_abs_reward: tf.Tensor) -> tf.Tensor:
         """See `Factor`."""
         return tf.constant(self.value)
 
-    def learn(self, residual: tf.Tensor, log_prob: tf.Tensor, in_use: tf.Tensor | bool) -> None:
+    def follow_residual(self, residual: tf.Tensor) -> None:
         """See `Factor`."""
-        del residual, log_prob, in_use
+        del residual
+
+    def follow_entropy(self, log_prob: tf.Tensor) -> None:
+        """See `Factor`."""
+        del log_prob
 
     def ready(self) -> bool:
         """See `Factor`."""
@@ -142,29 +171,32 @@ class Constant:
 class FromRewards(Constant):
     """(1 - gamma) / r_avg: the lambda that the paper derives."""
 
-    def read(self, known: Known) -> tf.Tensor:
+    def __init__(self, discount: float) -> None:
+        super().__init__(0.0)
+        self.discount = discount
+
+    def read(self, mean_abs_reward: tf.Tensor) -> tf.Tensor:
         """See `Factor`."""
-        return lambda_from_rewards(known.mean_abs_reward, discount=self.value)
+        return lambda_from_rewards(mean_abs_reward, discount=self.discount)
 
 
-class RelativeToHistory:
+class RelativeToHistory(Constant):
     """alpha / mean(epsilon): the temperature is alpha on average, and more where the residual is above its history.
 
     So the temperature's level does not depend on how well a critic fits (layer normalisation, several Qs).
     """
 
     def __init__(self, alpha: float) -> None:
-        self.alpha = alpha
+        super().__init__(alpha)
         self.history = RunningMean(1 - 1 / SLOW_UPDATES)
         self.variables = self.history.variables
 
-    def read(self, known: Known) -> tf.Tensor:
+    def read(self, mean_abs_reward: tf.Tensor) -> tf.Tensor:
         """See `Factor`."""
-        return self.alpha / tf.maximum(self.history.mean, 1e-6)
+        return self.value / tf.maximum(self.history.mean, 1e-6)
 
-    def learn(self, residual: tf.Tensor, log_prob: tf.Tensor, in_use: tf.Tensor | bool) -> None:
+    def follow_residual(self, residual: tf.Tensor) -> None:
         """See `Factor`."""
-        del log_prob, in_use
         self.history.update(residual)
 
     def ready(self) -> tf.Tensor:
@@ -172,29 +204,23 @@ class RelativeToHistory:
         return self.history.weight > 0
 
 
-class TunedToEntropy:
+class TunedToEntropy(Constant):
     """exp(x), with x descending -x E[log pi + target entropy]: it grows while the entropy is below its target."""
 
     def __init__(self, start: float, config: Config, action_size: int) -> None:
+        super().__init__(start)
         self.target = config.target_entropy * action_size
         self.logarithm = tf.Variable(tf.math.log(start), trainable=False)
-        self.optimiser = FusedAdam([self.logarithm], config.temperature_learning_rate)
+        self.optimiser = FusedAdam([self.logarithm], config.temperature_learning_rate, config.adam_beta_1)
         self.variables = [self.logarithm, *self.optimiser.variables]
 
-    def read(self, known: Known) -> tf.Tensor:
+    def read(self, mean_abs_reward: tf.Tensor) -> tf.Tensor:
         """See `Factor`."""
         return tf.exp(self.logarithm)
 
-    def learn(self, residual: tf.Tensor, log_prob: tf.Tensor, in_use: tf.Tensor | bool) -> None:
-        """See `Factor`. While the policy does not feel it, it stays: an error it cannot mend would drive it away."""
-        def step() -> None:
-            self.optimiser.apply([-(tf.reduce_mean(log_prob) + self.target)])
-
-        step() if in_use is True else tf.cond(in_use, step, lambda: None)
-
-    def ready(self) -> bool:
+    def follow_entropy(self, log_prob: tf.Tensor) -> None:
         """See `Factor`."""
-        return True
+        self.optimiser.apply([-(tf.reduce_mean(log_prob) + self.target)])
 
 
 def scaled_residual(config: Config, action_size: int) -> Temperature:
@@ -212,4 +238,6 @@ TEMPERATURES: dict[str, Callable[[Config, int], Temperature]] = {
         config, TunedToEntropy(max(config.alpha, 1e-6), config, action_size), follows_residual=False),
     "residual": lambda config, _: Temperature(config, Constant(1.0), follows_residual=True),
     "scaled_residual": scaled_residual,
+    "state_residual": lambda config, action_size: Temperature(
+        config, TunedToEntropy(max(config.alpha, 1e-6), config, action_size), follows_residual=False, per_state=True),
 }

@@ -76,9 +76,8 @@ def split_gemm(cores: int) -> Callable[[], object]:
 
 def update_graph(run: Run) -> tf.types.experimental.ConcreteFunction:
     """The graph of one update by itself."""
-    first, count = run.replay.bounds()
     return tf.function(run.learner.update_once).get_concrete_function(
-        first, count, tf.constant(0), tf.constant(0), tf.constant(1.0))
+        run.replay.view(), tf.constant(0), tf.constant(0), tf.constant(1.0))
 
 
 def measure(seconds: float, work: dict[str, tuple[Callable[[], object], float]]) -> dict[str, float]:

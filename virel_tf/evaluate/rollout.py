@@ -27,10 +27,12 @@ class Evaluation(NamedTuple):
         return float(np.std(self.returns))
 
 
-def evaluate_policy(act: Callable[[np.ndarray], np.ndarray], env: Environment, seed: int, steps: int) -> Evaluation:
-    """Plays whole episodes with `act` (observation [D] -> action [A] in [-1, 1]) in about `steps` steps.
+def evaluate_policy(act: Callable[[np.ndarray], np.ndarray], env: Environment, seed: int, steps: int,
+                    episodes: int = 0) -> Evaluation:
+    """Plays `episodes` whole episodes with `act` (observation [D] -> action [A] in [-1, 1]).
 
-    At least one episode; another one only while it would still fit if it were as long as the last.
+    Where episodes is 0, as many as fit into `steps` steps: at least one, and another one only while it would still fit
+    if it were as long as the last.
     Only the first reset is seeded, so the result depends on nothing before it and episodes differ.
     """
     evaluation = Evaluation([], [])
@@ -39,7 +41,11 @@ def evaluate_policy(act: Callable[[np.ndarray], np.ndarray], env: Environment, s
         episode_return, length = _play_episode(act, env, observation)
         evaluation.returns.append(episode_return)
         evaluation.lengths.append(length)
-        if sum(evaluation.lengths) + length > steps:
+        if episodes:
+            finished = len(evaluation.returns) == episodes
+        else:
+            finished = sum(evaluation.lengths) + length > steps
+        if finished:
             return evaluation
         observation = env.reset()
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import keras
 
 from virel_tf.algorithms.critics import Critics
+from virel_tf.algorithms.policy import make_policy
 from virel_tf.algorithms.registry import RECIPES
 from virel_tf.checkpoint import CheckpointStore, read_arrays
 from virel_tf.config import POLICIES, Config, read_config
@@ -58,8 +59,7 @@ def read_checkpointed(run_dir: str | Path, step: int) -> SavedWeights:
 def restore_policy(config: Config, env: Environment, weights: SavedWeights) -> Policy:
     """The policy network with these weights."""
     with float32_layers():
-        policy = Policy(env.observation_size, env.action_size, config.hidden, config.layers, 0, config.activation,
-                        config.recipe.policy == "deterministic")
+        policy = make_policy(config, config.recipe, env.observation_size, env.action_size)
     weights.restore(policy)
     return policy
 

@@ -7,8 +7,7 @@ import functools
 import shlex
 from typing import Any
 
-from virel_tf.cli import read_flags
-from virel_tf.config import Config, preset_files
+from virel_tf.config import Config, preset_values
 from virel_tf.errors import ConfigError
 from virel_tf.experiments.identity import lacking_identity
 
@@ -51,9 +50,7 @@ def own_settings(settings: dict[str, Any]) -> dict[str, Any]:
 @functools.cache
 def preset_settings(preset: str, env: str, variant: str) -> dict[str, Any]:
     """Every setting as the preset, named or the default one, leaves it."""
-    fields = dataclasses.fields(Config)
-    files = [f"--flagfile={path}" for path in preset_files(preset, env, variant)]
-    return {field.name: field.default for field in fields} | read_flags(fields, files)
+    return {field.name: field.default for field in dataclasses.fields(Config)} | preset_values(preset, env, variant)
 
 
 def flag_text(value: Any) -> str:

@@ -29,8 +29,7 @@ class Actor:
 
     def refresh(self) -> None:
         """Takes over the policy's weights and observation statistics as they are now."""
-        layers = [*self.policy.hidden.dense, self.policy.output_layer]
-        self.layers = [(layer.kernel.numpy(), layer.bias.numpy()) for layer in layers]
+        self.layers = [(kernel.numpy(), bias.numpy()) for kernel, bias in self.policy.folded()]
         normaliser = self.policy.normaliser
         self.statistics = None
         if normaliser.count.numpy() > 0:

@@ -6,15 +6,17 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
-BETA_1, BETA_2, EPSILON = 0.9, 0.999, 1e-8
+BETA_2 = 0.999
+EPSILON = 1e-8
 
 
 class FusedAdam:
     """Adam (Kingma and Ba, 2015) on a fixed list of variables; all its state is in `variables`."""
 
-    def __init__(self, parameters: Sequence[tf.Variable], learning_rate: float) -> None:
+    def __init__(self, parameters: Sequence[tf.Variable], learning_rate: float, beta_1: float = 0.9) -> None:
         self.parameters = list(parameters)
         self.learning_rate = learning_rate
+        self.beta_1 = beta_1
         self.first = [tf.Variable(tf.zeros_like(p), trainable=False) for p in self.parameters]
         self.second = [tf.Variable(tf.zeros_like(p), trainable=False) for p in self.parameters]
         self.beta_powers = tf.Variable([1.0, 1.0], trainable=False)
@@ -26,9 +28,9 @@ class FusedAdam:
 
     def apply(self, gradients: Sequence[tf.Tensor]) -> None:
         """One step down the gradients, given in the order of the parameters."""
-        powers = self.beta_powers.assign(self.beta_powers * [BETA_1, BETA_2])
+        powers = self.beta_powers.assign(self.beta_powers * [self.beta_1, BETA_2])
         for parameter, first, second, gradient in zip(self.parameters, self.first, self.second, gradients,
                                                       strict=True):
             tf.raw_ops.ResourceApplyAdam(
                 var=parameter.handle, m=first.handle, v=second.handle, beta1_power=powers[0], beta2_power=powers[1],
-                lr=self.learning_rate, beta1=BETA_1, beta2=BETA_2, epsilon=EPSILON, grad=gradient)
+                lr=self.learning_rate, beta1=self.beta_1, beta2=BETA_2, epsilon=EPSILON, grad=gradient)

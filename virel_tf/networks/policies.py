@@ -8,7 +8,7 @@ import keras
 import tensorflow as tf
 import tensorflow_probability as tfp
 
-from virel_tf.networks.critics import Hidden, output_layer
+from virel_tf.networks.layers import BatchNorm, Hidden, fold, normalise_input, output_layer
 from virel_tf.networks.normaliser import Normaliser
 
 LOG_SCALE_RANGE = (-20.0, 2.0)
@@ -23,22 +23,36 @@ class Policy(keras.Model):
 
     def __init__(self, observation_size: int, action_size: int, hidden: int, layers: int, seed: int,
                  activation: str = "relu", deterministic: bool = False, name: str = "policy",
-                 initial_weights: str = "glorot") -> None:
+                 initial_weights: str = "glorot", normalisation: str = "none") -> None:
         super().__init__(name=name)
         self.deterministic, self.activation = deterministic, activation
         self.normaliser = Normaliser(observation_size)
-        self.hidden = Hidden(observation_size, hidden, layers, activation, False, seed, initial_weights)
+        # Layer normalisation is for the critics alone.
+        in_batches = normalisation == "batch"
+        self.input_norm = BatchNorm(name="input_norm") if in_batches else None
+        self.hidden = Hidden(observation_size, hidden, layers, activation, "batch" if in_batches else "none", seed,
+                             initial_weights)
         self.output_layer = output_layer(action_size if deterministic else 2 * action_size, hidden, seed + layers,
                                          initial_weights)
-        self(tf.zeros([1, observation_size]))
+        self(tf.zeros([1, observation_size]), training=True, track=False)
 
-    def call(self, observation: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor | None]:
-        """From an observation that is normalised already."""
-        outputs = self.output_layer(self.hidden(observation))
+    def call(self, observation: tf.Tensor, training: bool = False,
+             track: bool = True) -> tuple[tf.Tensor, tf.Tensor | None]:
+        """From an observation that is normalised already. `training`: with the batch's own statistics."""
+        x = normalise_input(self.input_norm, observation, training, track)
+        x = self.hidden(x, training=training, track=track)
+        outputs = self.hidden.output(self.output_layer, x, training)
         if self.deterministic:
             return outputs, None
         loc, log_scale = tf.split(outputs, 2, axis=-1)
         return loc, tf.clip_by_value(log_scale, *LOG_SCALE_RANGE)
+
+    def folded(self) -> list[tuple[tf.Tensor, tf.Tensor]]:
+        """(kernel, bias) of each dense layer, with batch normalisation in inference mode folded in."""
+        layers = self.hidden.folded(self.output_layer)
+        if self.input_norm is not None:
+            layers[0] = fold(self.input_norm, self.hidden.dense[0])
+        return layers
 
     def mean_action(self, observation: tf.Tensor) -> tf.Tensor:
         """tanh(loc) from a raw observation: the policy without its noise."""
@@ -62,9 +76,10 @@ class Sample(NamedTuple):
     log_scale: tf.Tensor | None  # [B, A]
 
 
-def sample(policy: Policy, observation: tf.Tensor, seed: tf.Tensor, held: bool = False) -> Sample:
+def sample(policy: Policy, observation: tf.Tensor, seed: tf.Tensor, held: bool = False,
+           training: bool = False) -> Sample:
     """a ~ pi_theta(.|s) and log pi_theta(a|s); where `held`, no gradient flows through the action."""
-    loc, log_scale = policy(observation)
+    loc, log_scale = policy(observation, training=training)
     if log_scale is None:
         return Sample(tf.tanh(loc), loc, tf.zeros_like(loc[:, 0]), loc, None)
     distribution = squashed_gaussian(loc, log_scale)

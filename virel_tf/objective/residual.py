@@ -46,3 +46,9 @@ def lambda_from_rewards(mean_abs_reward: tf.Tensor, discount: float, floor: floa
     penalty, so the average is taken of their magnitudes.
     """
     return (1.0 - discount) / tf.maximum(mean_abs_reward, floor)
+
+
+def state_residual_loss(log_v: tf.Tensor, squared_td_error: tf.Tensor) -> tf.Tensor:
+    """E[ log v(s) + delta^2 / v(s) ], least at v(s) = E[delta^2 | s]; log_v and squared_td_error [B] -> []."""
+    tf.debugging.assert_shapes([(log_v, ("B",)), (squared_td_error, ("B",))])
+    return tf.reduce_mean(log_v + tf.stop_gradient(squared_td_error) * tf.exp(-log_v))

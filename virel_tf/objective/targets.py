@@ -50,6 +50,22 @@ def minimum(values: Sequence[tf.Tensor]) -> tf.Tensor:
     return values[0] if len(values) == 1 else tf.reduce_min(tf.stack(values), axis=0)
 
 
+def mean(values: Sequence[tf.Tensor]) -> tf.Tensor:
+    """The mean of one or more critics, elementwise."""
+    return tf.add_n(list(values)) / len(values)
+
+
+def minimum_of_subset(values: Sequence[tf.Tensor], size: int, seed: tf.Tensor) -> tf.Tensor:
+    """The smallest of `size` critics drawn without replacement, the same ones for the whole batch (REDQ)."""
+    chosen = tf.random.experimental.stateless_shuffle(tf.range(len(values)), seed)[:size]
+    return tf.reduce_min(tf.gather(tf.stack(values), chosen), axis=0)
+
+
+def clipped_noise(shape: Sequence[int], sigma: float, clip: float, seed: tf.Tensor) -> tf.Tensor:
+    """TD3's noise on the next action: clip(sigma n, -clip, clip), n standard normal."""
+    return tf.clip_by_value(sigma * tf.random.stateless_normal(shape, seed), -clip, clip)
+
+
 def aligning_scale(mean_reward: tf.Tensor, mean_bonus: tf.Tensor, least: float = 0.1, most: float = 10.0) -> tf.Tensor:
     """The k with k r + bonus = r: the factor on a soft critic's rewards at which its mean is the hard critic's.
 

@@ -35,6 +35,13 @@ class Rows(NamedTuple):
     starts: np.ndarray  # [N] bool, false where the slot only holds a truncated episode's last observation
 
 
+class ReplayView(NamedTuple):
+    """Which transitions the ring holds now: what `sample` draws from."""
+
+    first: tf.Tensor  # [E] int32, the oldest position in each lane
+    count: tf.Tensor  # [E] int32, how many there are
+
+
 class ReplayRing:
     """Up to `capacity` transitions from `lanes` environments, as [B, ...] batches drawn with stateless seeds."""
 
@@ -118,13 +125,13 @@ class ReplayRing:
             tf.raw_ops.ResourceScatterUpdate(resource=variable.handle, indices=slots, updates=value)
         tf.raw_ops.ResourceScatterUpdate(resource=self.starts.handle, indices=positions, updates=starting_slots)
 
-    def bounds(self) -> tuple[tf.Tensor, tf.Tensor]:
-        """(first [E], count [E]): what `sample` needs to know of the ring, as tensors."""
-        return tf.constant(self.first, tf.int32), tf.constant(self.count, tf.int32)
+    def view(self) -> ReplayView:
+        """The transitions that are there now."""
+        return ReplayView(tf.constant(self.first, tf.int32), tf.constant(self.count, tf.int32))
 
-    def sample(self, first: tf.Tensor, count: tf.Tensor, size: int, seed: tf.Tensor, n_step: int = 1,
+    def sample(self, view: ReplayView, size: int, seed: tf.Tensor, n_step: int = 1,
                discount: float = 1.0) -> Transition:
-        """`size` transitions drawn uniformly, with replacement; in the graph. first and count from `bounds`.
+        """`size` transitions of the view drawn uniformly, with replacement; in the graph.
 
         A transition spans n_step steps, or as many as there are to the end of the episode or of what has been seen.
         """
@@ -132,7 +139,7 @@ class ReplayRing:
         # 31 random bits modulo the count: for a million transitions the bias is below one in two thousand.
         draws = tf.bitwise.bitwise_and(draws, tf.int32.max)
         lane = draws[0] % self.lanes
-        position = (tf.gather(first, lane) + draws[1] % tf.gather(count, lane)) % self.lane_slots
+        position = (tf.gather(view.first, lane) + draws[1] % tf.gather(view.count, lane)) % self.lane_slots
         slot = tf.gather(self.starts, lane * self.lane_slots + position)
         begin = lane * self.lane_slots
 

@@ -13,6 +13,7 @@ from virel_tf.errors import BadNumber
 from virel_tf.networks.actor import Actor
 from virel_tf.replay.ring import ReplayRing, Rows
 from virel_tf.train.exploration import EXPLORATIONS
+from virel_tf.train.return_scale import ReturnScale
 
 
 class Episode(NamedTuple):
@@ -33,13 +34,15 @@ class Collector:
         check_finite(self.observation, "environment's observation", 0)
         self.returns = np.zeros(len(envs))
         self.lengths = np.zeros(len(envs), np.int64)
+        self.return_scale = ReturnScale(len(envs), config.discount)
         self.abs_reward_sum = 0.0
         self.reward_count = 0
 
     @property
     def mean_abs_reward(self) -> float:
         """Mean magnitude of the scaled rewards seen: the r_avg of lambda."""
-        return self.config.reward_scale * self.abs_reward_sum / max(self.reward_count, 1)
+        mean = self.config.reward_scale * self.abs_reward_sum / max(self.reward_count, 1)
+        return mean / self.return_scale.deviation if self.config.reward_scaling == "return" else mean
 
     def collect(self, step: int, steps: int) -> tuple[Rows, list[Episode]]:
         """Takes `steps` environment steps after the first `step`, appends them to the replay and returns them."""
@@ -75,6 +78,7 @@ class Collector:
         self.observation[lane] = after.observation
         self.returns[lane] += after.reward
         self.lengths[lane] += 1
+        self.return_scale.add(lane, after.reward, after.terminated or after.truncated)
         self.abs_reward_sum += abs(after.reward)
         self.reward_count += 1
         if after.terminated or after.truncated:
@@ -92,6 +96,7 @@ class Collector:
         arrays = {"collector/observation": self.observation, "collector/returns": self.returns,
                   "collector/lengths": self.lengths, "collector/exploration": self.exploration.state,
                   "collector/rewards": np.array([self.abs_reward_sum, self.reward_count], np.float64)}
+        arrays |= self.return_scale.state()
         return arrays, {f"env{lane}": env.get_state() for lane, env in enumerate(self.envs)}
 
     def load_state(self, arrays: dict[str, np.ndarray], blobs: dict[str, bytes]) -> None:
@@ -100,6 +105,7 @@ class Collector:
         self.returns = arrays["collector/returns"].copy()
         self.lengths = arrays["collector/lengths"].copy()
         self.exploration.state = arrays["collector/exploration"].copy()
+        self.return_scale.load_state(arrays)
         self.abs_reward_sum, self.reward_count = float(arrays["collector/rewards"][0]), int(
             arrays["collector/rewards"][1])
         for lane, env in enumerate(self.envs):

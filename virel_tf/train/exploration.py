@@ -57,7 +57,24 @@ class OrnsteinUhlenbeck:
         self.state[lane] = 0
 
 
+class GaussianNoise:
+    """mu_theta(s) + sigma noise, independent from step to step (Fujimoto et al. 2018)."""
+
+    def __init__(self, config: Config, actor: Actor, action_size: int) -> None:
+        self.actor, self.sigma, self.action_size = actor, config.exploration_sigma, action_size
+        self.state = np.zeros([config.num_envs, 0], np.float32)
+
+    def act(self, observation: np.ndarray, random: np.random.Generator) -> np.ndarray:
+        """See `Exploration`."""
+        noise = random.standard_normal([len(observation), self.action_size], np.float32)
+        return np.clip(self.actor.mean_action(observation) + self.sigma * noise, -1, 1)
+
+    def forget(self, lane: int) -> None:
+        """See `Exploration`."""
+
+
 EXPLORATIONS: dict[str, Callable[[Config, Actor, int], Exploration]] = {
     "sample": PolicyDraws,
     "ornstein_uhlenbeck": OrnsteinUhlenbeck,
+    "gaussian": GaussianNoise,
 }

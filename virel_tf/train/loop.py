@@ -160,7 +160,8 @@ class Training:
         """One evaluation, one row of metrics.csv, and the policy if it is the best so far."""
         self.actor.refresh()
         evaluation = evaluate_policy(self.actor.mean_action, self.eval_env,
-                                     seed=self.config.seed * 1_000_003 + self.run.step, steps=self.config.eval_steps)
+                                     seed=self.config.seed * 1_000_003 + self.run.step, steps=self.config.eval_steps,
+                                     episodes=self.config.eval_episodes)
         if evaluation.mean > self.best:
             self.best = evaluation.mean
             self.save_policy("best")

@@ -64,8 +64,9 @@ class Run:
         updates = config.steps_per_iteration * config.updates_per_step
         if not updates or self.step <= config.random_steps or not self.replay.count.all():
             return np.zeros([0, len(METRICS)], np.float32)
+        self.learner.return_deviation.assign(self.collector.return_scale.deviation)
         metrics = self.learner.update(
-            *self.replay.bounds(), tf.constant(self.updates), tf.constant(self.collector.reward_count),
+            self.replay.view(), tf.constant(self.updates), tf.constant(self.collector.reward_count),
             tf.constant(self.collector.mean_abs_reward, tf.float32)).numpy()
         bad = np.argwhere(~np.isfinite(metrics))
         if len(bad):

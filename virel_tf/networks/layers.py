@@ -1,0 +1,227 @@
+"""What Q, V and the policy are made of: initial weights, dense layers, normalisation, hidden layers.
+
+With `normalisation="batch"` a network is
+
+    BN(input) -> (dense -> activation -> BN) x layers -> dense
+
+and has two modes. In training mode the statistics are those of the batch, and the running ones follow them. In inference
+mode the statistics are the running ones, and each normalisation is part of the dense layer after it:
+
+    (k x + c) W + b  =  x (k W) + (c W + b)        k = scale / deviation, c = offset - k mean
+
+`fold` computes the right-hand side, for the graph here, and for the NumPy actor and the exports.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+NORMALISATIONS = ("none", "layer", "batch")
+MOMENTUM = 0.99  # of the running statistics, per update
+VARIANCE_EPSILON = 1e-3
+
+
+def glorot(
+    fan_in: int, units: int, seed: int, first_row: int = 0
+) -> keras.initializers.Initializer:
+    """Uniform weights as Glorot and Bengio (2010) have them: Keras' default."""
+    bound = (6 / (fan_in + units)) ** 0.5
+    return keras.initializers.RandomUniform(-bound, bound, seed=seed + (first_row > 0))
+
+
+def he_uniform(
+    fan_in: int, units: int, seed: int, first_row: int = 0
+) -> keras.initializers.Initializer:
+    """Uniform weights as He et al. (2015) have them: ReLUs keep the mean square of their inputs."""
+    bound = (6 / fan_in) ** 0.5
+    return keras.initializers.RandomUniform(-bound, bound, seed=seed + (first_row > 0))
+
+
+def orthogonal(
+    fan_in: int, units: int, seed: int, first_row: int = 0
+) -> Callable[..., tf.Tensor]:
+    """sqrt(2) times an orthogonal matrix (Saxe et al. 2014).
+
+    A part of a layer is rows of the whole layer's matrix.
+    """
+
+    def rows(shape: tuple[int, int], dtype: str | None = None) -> tf.Tensor:
+        whole = keras.initializers.Orthogonal(2**0.5, seed=seed)((fan_in, units), dtype)
+        return whole[first_row : first_row + shape[0]]
+
+    return rows
+
+
+INITIAL_WEIGHTS = {"glorot": glorot, "orthogonal": orthogonal, "he_uniform": he_uniform}
+
+
+def dense(
+    units: int, fan_in: int, seed: int, initial_weights: str, first_row: int = 0, **settings: Any
+) -> keras.layers.Dense:
+    """A layer before its activation; docs/algorithms.md compares the initial weights.
+
+    Where this is a part of a layer, fan_in is that of the whole, and first_row is the part's first row.
+    """
+    kernel = INITIAL_WEIGHTS[initial_weights](fan_in, units, seed, first_row)
+    return keras.layers.Dense(units, kernel_initializer=kernel, **settings)
+
+
+def output_layer(units: int, fan_in: int, seed: int, initial_weights: str) -> keras.layers.Dense:
+    """A linear layer, in float32 whatever precision the hidden ones have.
+
+    He's rule is for layers before a ReLU, so with it the output layer keeps Glorot's.
+    """
+    initial = "glorot" if initial_weights == "he_uniform" else initial_weights
+    return dense(units, fan_in, seed, initial, dtype="float32", name="output")
+
+
+class BatchNorm(keras.layers.Layer):
+    """Batch normalisation of [B, C] (Ioffe and Szegedy 2015).
+
+    Keras' layer takes moments and elementwise products one by one. TensorFlow's fused operation, which
+    wants images [B, 1, 1, C], is three times as fast on a CPU.
+    """
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name=name, dtype="float32")
+
+    def build(self, input_shape: tuple[int, ...]) -> None:
+        """Makes scale, offset and the running statistics."""
+        shape = (input_shape[-1],)
+        self.scale = self.add_weight(shape=shape, initializer="ones", name="scale")
+        self.offset = self.add_weight(shape=shape, initializer="zeros", name="offset")
+        self.mean = self.add_weight(shape=shape, initializer="zeros", trainable=False, name="mean")
+        self.variance = self.add_weight(
+            shape=shape, initializer="ones", trainable=False, name="variance"
+        )
+
+    def call(self, x: tf.Tensor, track: bool = True) -> tf.Tensor:
+        """Training mode: by the batch's own mean and variance. `track`: the running ones follow."""
+        images = tf.reshape(tf.cast(x, tf.float32), [-1, 1, 1, x.shape[-1]])
+        nothing = tf.zeros([0])
+        normalised, mean, variance, *_ = tf.raw_ops.FusedBatchNormV3(
+            x=images,
+            scale=self.scale.value,
+            offset=self.offset.value,
+            mean=nothing,
+            variance=nothing,
+            epsilon=VARIANCE_EPSILON,
+            is_training=True,
+        )
+        if track:
+            for running, new in ((self.mean, mean), (self.variance, variance)):
+                running.value.assign_sub((1 - MOMENTUM) * (running.value - new))
+        return tf.reshape(normalised, tf.shape(x))
+
+    def factor_and_offset(self) -> tuple[tf.Tensor, tf.Tensor]:
+        """(k [C], c [C]) with which inference mode is k x + c."""
+        factor = self.scale.value * tf.math.rsqrt(self.variance.value + VARIANCE_EPSILON)
+        return factor, self.offset.value - factor * self.mean.value
+
+
+def fold(norm: BatchNorm, layer: keras.layers.Dense) -> tuple[tf.Tensor, tf.Tensor]:
+    """(kernel, bias) of the dense layer that equals `norm`, in inference mode, and then `layer`."""
+    factor, offset = norm.factor_and_offset()
+    bias = tf.linalg.matvec(layer.kernel.value, offset, transpose_a=True)
+    if layer.use_bias:
+        bias += layer.bias.value
+    return factor[:, None] * layer.kernel.value, bias
+
+
+class Hidden(keras.layers.Layer):
+    """Hidden layers: dense, normalisation where asked for, activation.
+
+    Layer normalisation stands before each activation, batch normalisation after it. With
+    `first_is_outside` the caller has the first dense layer.
+    """
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden: int,
+        layers: int,
+        activation: str,
+        normalisation: str,
+        seed: int,
+        initial_weights: str,
+        first_is_outside: bool = False,
+    ) -> None:
+        super().__init__(name="hidden")
+        self.dense = [
+            dense(hidden, hidden if i else input_size, seed + i, initial_weights, name=f"dense{i}")
+            for i in range(first_is_outside, layers)
+        ]
+        self.layer_norms = []
+        self.batch_norms = []
+        if normalisation == "layer":
+            self.layer_norms = [
+                keras.layers.LayerNormalization(name=f"norm{i}") for i in range(layers)
+            ]
+        if normalisation == "batch":
+            self.batch_norms = [BatchNorm(name=f"norm{i}") for i in range(layers)]
+        self.activate = getattr(tf.nn, activation)
+        self.first_is_outside = first_is_outside
+
+    def call(self, x: tf.Tensor, training: bool = False, track: bool = True) -> tf.Tensor:
+        """From the input [B, D], or from the first dense layer's output [B, H] where that is outside.
+
+        With batch normalisation and in inference mode the last normalisation is left to `output`.
+        """
+        for i in range(self.first_is_outside + len(self.dense)):
+            if not (i == 0 and self.first_is_outside):
+                x = self._dense(i, x, training)
+            if self.layer_norms:
+                x = self.layer_norms[i](x)
+            x = self.activate(x)
+            if self.batch_norms and training:
+                x = self.batch_norms[i](x, track=track)
+        return x
+
+    def _dense(self, i: int, x: tf.Tensor, training: bool) -> tf.Tensor:
+        layer = self.dense[i - self.first_is_outside]
+        if i > 0 and self.batch_norms and not training:
+            return folded_dense(self.batch_norms[i - 1], layer, x)
+        return layer(x)
+
+    def output(self, layer: keras.layers.Dense, x: tf.Tensor, training: bool) -> tf.Tensor:
+        """The output layer, after the hidden ones gave x."""
+        if self.batch_norms and not training:
+            return folded_dense(self.batch_norms[-1], layer, x)
+        return layer(x)
+
+    def folded(self, last: keras.layers.Dense) -> list[tuple[tf.Tensor, tf.Tensor]]:
+        """(kernel, bias) of each dense layer here and of `last`, with batch normalisation folded in.
+
+        The input's normalisation is the caller's to fold into the first.
+        """
+        layers = [*self.dense, last]
+        pairs = []
+        for i, layer in enumerate(layers, start=int(self.first_is_outside)):
+            if i > 0 and self.batch_norms:
+                pairs.append(fold(self.batch_norms[i - 1], layer))
+            else:
+                pairs.append((layer.kernel.value, layer.bias.value))
+        return pairs
+
+
+def folded_dense(norm: BatchNorm, layer: keras.layers.Dense, x: tf.Tensor) -> tf.Tensor:
+    """`layer` after `norm` in inference mode."""
+    kernel, bias = fold(norm, layer)
+    compute = layer.compute_dtype
+    return tf.nn.bias_add(tf.matmul(tf.cast(x, compute), tf.cast(kernel, compute)), tf.cast(bias, compute))
+
+
+def normalise_input(
+    norm: BatchNorm | None, x: tf.Tensor, training: bool, track: bool
+) -> tf.Tensor:
+    """The input's batch normalisation, where a network has one."""
+    if norm is None:
+        return x
+    if training:
+        return norm(x, track=track)
+    factor, offset = norm.factor_and_offset()
+    return factor * x + offset
