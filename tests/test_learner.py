@@ -22,7 +22,7 @@ LOC = math.atanh(0.5)
 
 
 def make_learner(terminated=0.0, recipe=None, **settings) -> Learner:
-    config = Config(**{**dict(hidden=1, layers=1, batch_size=1, replay_size=10, steps_per_iteration=1,
+    config = Config(**{**dict(preset="none", hidden=1, layers=1, batch_size=1, replay_size=10, steps_per_iteration=1,
                               epsilon_samples=1), **settings})
     replay = ReplayRing(10, 1, 1, 1)
     replay.append(Rows(np.array([0]), np.array([[2.0]], np.float32), np.array([[0.5]], np.float32),
@@ -33,8 +33,8 @@ def make_learner(terminated=0.0, recipe=None, **settings) -> Learner:
     for model, values in (
             *((q, ([[1.0]], [0.0], [[2.0]], [[0.5]], [0.0])) for q in critics.qs),  # observation, bias, action, output
             *((v, ([[1.0]], [0.0], [[0.3]], [0.0])) for v in critics.vs),
-            *((v, ([[1.0]], [0.0], [[0.2]], [0.0])) for v in critics.slow if critics.vs),
-            *((q, ([[1.0]], [0.0], [[2.0]], [[0.4]], [0.0])) for q in critics.slow if not critics.vs)):
+            *((v, ([[1.0]], [0.0], [[0.2]], [0.0])) for v in critics.target_vs),
+            *((q, ([[1.0]], [0.0], [[2.0]], [[0.4]], [0.0])) for q in critics.target_qs)):
         assign(model, values)
     for policy in (learner.policy, learner.target_policy, learner.old_policy):
         if policy:
@@ -122,9 +122,9 @@ def test_adam_and_polyak_move_by_hand():
     learner = make_learner(variant="virel", tau=0.1)
     update(learner)
     # Adam's first step is learning_rate * sign(gradient).
-    v, slow = learner.critics.vs[0], learner.critics.slow[0]
+    v, target_v = learner.critics.vs[0], learner.critics.target_vs[0]
     np.testing.assert_allclose(v.trainable_variables[2].numpy(), [[0.3 + 3e-4]], rtol=1e-5)
-    np.testing.assert_allclose(slow.trainable_variables[2].numpy(), [[0.2 + 0.1 * (0.3 + 3e-4 - 0.2)]], rtol=1e-5)
+    np.testing.assert_allclose(target_v.trainable_variables[2].numpy(), [[0.2 + 0.1 * (0.3 + 3e-4 - 0.2)]], rtol=1e-5)
 
 
 def test_an_update_leaves_its_residual_for_the_next_one():
@@ -208,8 +208,8 @@ def test_n_step_target_by_hand_and_epsilon_of_the_one_step_operator():
     learner.replay.append(Rows(np.array([0]), np.array([[3.0]], np.float32), np.array([[0.5]], np.float32),
                                np.array([4.0], np.float32), np.array([0.0], np.float32), np.array([True])),
                           np.array([[5.0]], np.float32))
-    first = learner.replay.bounds()[0], tf.constant([1])  # draw the older one alone
-    learner.update(*first, tf.constant(0), tf.constant(1), tf.constant(1.0))
+    older = learner.replay.view()._replace(count=tf.constant([1]))  # draw the older one alone
+    learner.update(older, tf.constant(0), tf.constant(1), tf.constant(1.0))
     target = 1 + 0.99 * 4 + 0.99**2 * 0.2 * 5
     assert gradients(learner.q_optimiser)[-1] == pytest.approx(Q - target, rel=1e-4)
     assert float(learner.temperature.residual.mean) == pytest.approx(TD**2, rel=1e-4)  # of the one-step operator
@@ -249,7 +249,7 @@ def test_fused_updates_are_single_updates():
     metrics = fused.update(fused.replay.view(), tf.constant(0), tf.constant(1), tf.constant(1.0)).numpy()
     for done in range(20):
         one = single.update_once(single.replay.view(), tf.constant(done), tf.constant(1), tf.constant(1.0))
-        np.testing.assert_allclose(metrics[done], one, rtol=1e-4, atol=1e-6)
+        np.testing.assert_allclose(metrics[done], [one[name] for name in METRICS], rtol=1e-4, atol=1e-6)
     for name, variable in fused.state().items():
         np.testing.assert_allclose(variable.numpy(), single.state()[name].numpy(), rtol=1e-5, atol=1e-6, err_msg=name)
 

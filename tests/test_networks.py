@@ -64,7 +64,7 @@ def test_a_deterministic_policy_acts_its_mean_whatever_the_noise():
 
 
 def test_layer_normalisation_makes_q_blind_to_the_scale_of_its_first_layer():
-    plain, normed = (QNetwork(4, 2, hidden=32, layers=2, seed=1, layer_norm=on) for on in (False, True))
+    plain, normed = (QNetwork(4, 2, hidden=32, layers=2, seed=1, normalisation=kind) for kind in ("none", "layer"))
     observation, action = tf.ones([1, 4]), tf.ones([1, 2])
     values = []
     for q in (plain, normed):

@@ -53,7 +53,7 @@ def test_sac_v1_by_hand():
 
 def test_sac_by_hand():
     learner = make_learner(variant="sac", alpha=0.1, policy_regulariser=0.0)
-    learner.critics.slow[1].output_layer.kernel.assign([[0.3]])  # the minimum at s' is this one's 1.2
+    learner.critics.target_qs[1].output_layer.kernel.assign([[0.3]])  # the minimum at s' is this one's 1.2
     learner.critics.qs[1].output_layer.kernel.assign([[0.4]])  # and at s this one's 1.2
     metrics = update(learner)
     noise = draw_noise(NEXT_ACTION)
@@ -69,8 +69,8 @@ def test_sac_by_hand():
 @pytest.mark.parametrize("action_size", [1, 6])
 def test_a_learned_temperature_is_tuned_to_an_entropy_for_every_action_number(action_size):
     for off, step in ((0.01, 3e-4), (-0.01, -3e-4)):  # grows while the entropy is below its target, and falls above it
-        temperature = TEMPERATURES["learned"](Config(variant="sac", target_entropy=-0.5), action_size)
-        temperature.learn(tf.zeros([2]), tf.fill([2], 0.5 * action_size + off), tf.constant(0))
+        temperature = TEMPERATURES["learned"](Config(preset="none", variant="sac", target_entropy=-0.5), action_size)
+        temperature.follow_entropy(tf.fill([2], 0.5 * action_size + off), tf.constant(0))
         assert float(temperature.factor.logarithm) == pytest.approx(step, rel=1e-3)  # Adam's first, from log 1
 
 
@@ -84,7 +84,7 @@ def test_ddpg_by_hand():
     assert to_loc == pytest.approx(-0.75, rel=1e-5)  # -dQ/da (1 - tanh^2) = -1 * 0.75
     # Adam moves the policy's bias by its learning rate; the slow copies follow by tau.
     assert float(learner.target_policy.output_layer.bias[0]) == pytest.approx(LOC + 0.1 * 3e-4, rel=1e-6)
-    assert float(learner.critics.slow[0].output_layer.kernel[0, 0]) == pytest.approx(0.4 + 0.1 * 0.1, rel=1e-3)
+    assert float(learner.critics.target_qs[0].output_layer.kernel[0, 0]) == pytest.approx(0.4 + 0.1 * 0.1, rel=1e-3)
 
 
 def test_virel1_takes_the_smaller_q_and_trains_both():
@@ -101,7 +101,7 @@ def test_virel1_takes_the_smaller_q_and_trains_both():
 
 def test_virel2_bootstraps_each_critic_on_its_own_value():
     learner = make_learner(variant="virel2", alpha=0.1, soft_reward_scale=0.5)
-    learner.critics.slow[1].output_layer.kernel.assign([[0.25]])  # the soft V-bar(s') = 0.75
+    learner.critics.target_vs[1].output_layer.kernel.assign([[0.25]])  # the soft V-bar(s') = 0.75
     learner.critics.qs[1].output_layer.kernel.assign([[0.4]])  # the soft Q = 1.2, and the minimum
     metrics = update(learner)
     assert gradient_of_q(learner, 0) == pytest.approx(1.5 - TARGET, rel=1e-4)
@@ -156,10 +156,10 @@ def draw_noise(stream: int) -> float:
 def test_mpo_remembers_the_policy_of_the_last_period():
     learner = make_learner(variant="mpo", prior_period=2)
     new, old = learner.policy.output_layer.bias, learner.old_policy.output_layer.bias
-    start, bounds = new.numpy(), learner.replay.bounds()
+    start, view = new.numpy(), learner.replay.view()
     for done in range(2):
         np.testing.assert_array_equal(old.numpy(), start)
-        learner.update(*bounds, tf.constant(done), tf.constant(1), tf.constant(1.0))
+        learner.update(view, tf.constant(done), tf.constant(1), tf.constant(1.0))
     np.testing.assert_array_equal(old.numpy(), new.numpy())
     assert new.numpy()[0] != start[0]
 

@@ -89,8 +89,8 @@ class Config:
 
     critics: int = option(0, PARTS, "number of Qs, whose minimum is used (0: the variant's)", least=0, most=20)
     bootstrap: str = option("variant", PARTS, "what stands for the value of s': a learned V (v), Q at the policy's "
-                            "action (q), at its slow copy's (target_q), at the best action found near it (optimal_q), all by "
-                            "target networks, or the learned Q itself (self); variant: its own",
+                            "action (q), at the target policy's (target_q), at the best action found near it "
+                            "(optimal_q), all by target networks, or the learned Q itself (self); variant: its own",
                             choices=("variant", *NAMES["bootstrap"]))
     target_subset: int = option(0, PARTS, "how many Qs, drawn at random for each update, a target takes the minimum of "
                                 "(0: the variant's)", least=0, most=20)

@@ -1,4 +1,4 @@
-"""The update: Algorithms 1 and 2 on one batch, many times in one compiled call. `Learner.update_once` is the place to read."""
+"""The update: Algorithms 1 and 2 on one batch, many times in one compiled call. Read `Learner.update_once`."""
 
 from __future__ import annotations
 

@@ -17,8 +17,8 @@ RECIPES: dict[str, Recipe] = {
     "ddpg": Recipe(bootstrap="target_q", policy="deterministic", e_step="deterministic", temperature="zero",
                    exploration="ornstein_uhlenbeck", about="Lillicrap et al. 2016: deterministic policy gradient"),
     "mpo": Recipe(prior="old_policy", temperature="residual",
-                  about="VIREL, appendix 'Recovering MPO': KL to the old policy scaled by the residual error; not the MPO "
-                        "of Abdolmaleki et al. 2018, which weights sampled actions and learns its temperature by a dual"),
+                  about="VIREL, appendix 'Recovering MPO': KL to the old policy scaled by the residual error; not "
+                        "Abdolmaleki et al. 2018, who weight sampled actions and learn the temperature by a dual"),
     "td3": Recipe(critics=("hard", "hard"), bootstrap="target_q", policy="deterministic", e_step="deterministic",
                   temperature="zero", exploration="gaussian", target_noise="clipped", policy_period=2,
                   about="Fujimoto et al. 2018: DDPG with two Qs, a smoothed target and a delayed policy"),

@@ -88,7 +88,7 @@ class Temperature:
 
     def read(self, running: TemperatureReading, fresh_td_error: tf.Tensor | None,
              steps_seen: tf.Tensor) -> TemperatureReading:
-        """The temperature of the update about to happen, from `running` and, if epsilon is drawn afresh, T Q - Q [N]."""
+        """The temperature of this update, from `running` and, if epsilon is drawn afresh, from T Q - Q [N]."""
         config, factor, epsilon = self.config, running.lambda_, running.epsilon
         if not self.follows_residual:
             return running

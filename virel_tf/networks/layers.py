@@ -4,8 +4,8 @@ With `normalisation="batch"` a network is
 
     BN(input) -> (dense -> activation -> BN) x layers -> dense
 
-and has two modes. In training mode the statistics are those of the batch, and the running ones follow them. In inference
-mode the statistics are the running ones, and each normalisation is part of the dense layer after it:
+and has two modes. In training mode the statistics are those of the batch, and the running ones follow them. In
+inference mode the statistics are the running ones, and each normalisation is part of the dense layer after it:
 
     (k x + c) W + b  =  x (k W) + (c W + b)        k = scale / deviation, c = offset - k mean
 
@@ -56,7 +56,7 @@ def orthogonal(
     return rows
 
 
-INITIAL_WEIGHTS = {"glorot": glorot, "orthogonal": orthogonal, "he_uniform": he_uniform}
+INITIAL_WEIGHTS = {"glorot": glorot, "he_uniform": he_uniform, "orthogonal": orthogonal}
 
 
 def dense(
