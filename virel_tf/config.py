@@ -187,6 +187,9 @@ class Config:
         if self.diagnostics and self.recipe.policy == "deterministic":
             raise ConfigError(f"--diagnostics: not allowed with --variant={self.variant}, whose policy is "
                               "deterministic and so has no density; leave it out")
+        if self.normalisation == "batch" and self.recipe.m_step in ("residual", "gtd2", "tdc", "elbo"):
+            raise ConfigError(f"--m_step: {self.recipe.m_step!r} is not allowed with --normalisation=batch; it must be "
+                              "direct, or the normalisation none or layer (--preset=paper has none)")
         if self.normalisation == "batch" and self.recipe.bootstrap == "optimal_q":
             raise ConfigError("--bootstrap: 'optimal_q' is not allowed with --normalisation=batch; it must be one of "
                               "variant, v, q, target_q, self")

@@ -24,6 +24,7 @@ from virel_tf.export.saved_model import write_saved_model
 from virel_tf.export.signatures import ServedPolicy
 from virel_tf.export.versions import add_version, newest_version
 from virel_tf.files import atomic_write
+from virel_tf.networks.folding import without_batch_norm
 from virel_tf.networks.policy_file import SavedWeights
 
 FOLDERS = {"saved_model": "policy", "litert": "litert", "onnx": "onnx"}  # below the run's, by format
@@ -67,12 +68,23 @@ def export_policies(run_dir: Path) -> None:
 def writer(format: str, config: Config, env: Environment, weights: SavedWeights, metadata: dict[str, Any],
            model_name: str) -> Callable[[Path], None]:
     """What fills a version's folder."""
-    served = ServedPolicy(restore_policy(config, env, weights), restore_critics(config, env, weights), env,
-                          config.reward_scale)
+    policy = without_batch_norm(restore_policy(config, env, weights))
+    critics = restore_critics(config, env, weights)
+    if critics:
+        critics.qs = [without_batch_norm(q) for q in critics.qs]
+        critics.vs = [without_batch_norm(v) for v in critics.vs]
+    served = ServedPolicy(policy, critics, env, reward_factor(config, weights))
     if format == "saved_model":
         return lambda folder: write_saved_model(folder, served, env, metadata, model_name)
     files = lite_files if format == "litert" else onnx_files
     return lambda folder: write_converted(folder, served, metadata, files(served))
+
+
+def reward_factor(config: Config, weights: SavedWeights) -> float:
+    """What the critics' rewards were multiplied by."""
+    if config.reward_scaling == "return":
+        return config.reward_scale / weights.return_deviation
+    return config.reward_scale
 
 
 def holds(version: Path, weights: SavedWeights, which: str, format: str) -> bool:

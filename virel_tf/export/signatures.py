@@ -23,8 +23,8 @@ Answer = dict[str, tf.Tensor]
 class ServedPolicy:
     """The functions behind the signatures. D numbers are an observation, A an action, any B is a batch."""
 
-    def __init__(self, policy: Policy, critics: Critics | None, env: Environment, reward_scale: float) -> None:
-        self.policy, self.critics, self.reward_scale = policy, critics, reward_scale
+    def __init__(self, policy: Policy, critics: Critics | None, env: Environment, reward_factor: float) -> None:
+        self.policy, self.critics, self.reward_factor = policy, critics, reward_factor
         self.observation_size, self.action_size = env.observation_size, env.action_size
         self.whole_numbers = env.whole_numbers
         self.low, self.high = env.action_low, env.action_high
@@ -91,8 +91,8 @@ class ServedPolicy:
     def value(self, observation: tf.Tensor, action: tf.Tensor) -> Answer:
         """observation [B, D], action [B, A] -> q [B], the least of the Qs, and v [B] where there is a V.
 
-        Both in the environment's rewards, --reward_scale taken out again. What lies outside the action's bounds counts
-        as the bound, as it does for the environment. Of several kinds of V it is the first critic's.
+        Both in the environment's rewards, the factor of training taken out again. What lies outside the action's
+        bounds counts as the bound, as it does for the environment. Of several kinds of V it is the first critic's.
         """
         observation = self.policy.normaliser(self._checked(observation, "observation"))
         action = self._checked(action, "action")
@@ -102,7 +102,7 @@ class ServedPolicy:
         answer = {"q": minimum([q(observation, action) for q in self.critics.qs])}
         if self.critics.vs:
             answer["v"] = self.critics.vs[0](observation)
-        return {name: value / self.reward_scale for name, value in answer.items()}
+        return {name: value / self.reward_factor for name, value in answer.items()}
 
     def _gaussian(self, observation: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         return self.policy(self.policy.normaliser(self._checked(observation, "observation")))

@@ -163,6 +163,7 @@ class Hidden(keras.layers.Layer):
             ]
         if normalisation == "batch":
             self.batch_norms = [BatchNorm(name=f"norm{i}") for i in range(layers)]
+        self.activation = activation
         self.activate = getattr(tf.nn, activation)
         self.first_is_outside = first_is_outside
 

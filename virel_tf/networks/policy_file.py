@@ -17,14 +17,18 @@ from virel_tf.errors import BadNumber, RunError
 from virel_tf.files import atomic_write, ensure_writable
 
 
-def save_policy(path: Path, policy: keras.Model, step: int, critics: Sequence[keras.Model] = ()) -> None:
-    """Writes the policy, and the critics of the same moment, whole or not at all."""
+def save_policy(path: Path, policy: keras.Model, step: int, critics: Sequence[keras.Model] = (),
+                return_deviation: float = 1.0) -> None:
+    """Writes the policy, and the critics of the same moment, whole or not at all.
+
+    return_deviation: what the critics' rewards were divided by.
+    """
     weights = {variable.path: variable.value.numpy() for model in (policy, *critics) for variable in model.variables}
     for name, value in weights.items():
         if not np.isfinite(value).all():
             raise BadNumber(f"step {step}: the policy's {name} is not finite")
     buffer = io.BytesIO()
-    np.savez(buffer, step=step, **weights)
+    np.savez(buffer, step=step, return_deviation=return_deviation, **weights)
     ensure_writable(path.parent)
     atomic_write(path, buffer.getvalue())
 
@@ -35,12 +39,14 @@ class SavedWeights(NamedTuple):
     path: Path
     step: int
     arrays: dict[str, np.ndarray]
+    return_deviation: float
 
     @classmethod
     def of_learner(cls, path: Path, step: int, state: Mapping[str, np.ndarray]) -> SavedWeights:
         """What `save_policy` would have written, from `Learner.state` as the checkpoint in `path` holds it."""
         played = re.compile(r"learner/(?:policy|[qv]\d+)/\d+/(.+)")  # neither targets nor the optimisers' numbers
-        return cls(path, step, {match[1]: state[match[0]] for match in map(played.fullmatch, state) if match})
+        arrays = {match[1]: state[match[0]] for match in map(played.fullmatch, state) if match}
+        return cls(path, step, arrays, float(state["learner/return_deviation"]))
 
     def restore(self, model: keras.Model) -> None:
         """Gives the model its weights."""
@@ -68,6 +74,7 @@ def read_policy(path: Path) -> SavedWeights:
     try:
         with np.load(path, allow_pickle=False) as saved:
             arrays = {name: saved[name] for name in saved.files}
-        return SavedWeights(path, int(arrays.pop("step")), arrays)
+        step, return_deviation = int(arrays.pop("step")), float(arrays.pop("return_deviation"))
+        return SavedWeights(path, step, arrays, return_deviation)
     except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
         raise RunError(f"cannot read the policy {path}: {error}") from error

@@ -192,7 +192,8 @@ class Training:
     def save_policy(self, which: str) -> None:
         """The policy as it is now, with the critics that judge it."""
         learner = self.run.learner
-        save_policy(policy_path(self.folder, which), learner.policy, self.run.step, learner.critics.online)
+        save_policy(policy_path(self.folder, which), learner.policy, self.run.step, learner.critics.online,
+                    self.run.collector.return_scale.deviation)
 
     def say_goodbye(self, stop: StopRequest) -> None:
         """The last line a user reads."""
