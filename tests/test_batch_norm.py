@@ -1,4 +1,4 @@
-"""Batch normalisation in critics and policy: statistics, gradients and modes, by hand and against the plain formulas."""
+"""Batch normalisation in critics and policy: statistics, gradients and modes, by hand and by the plain formulas."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which settings a variant makes use of, so that one given in vain can be told."""
+"""Which settings a variant makes use of, so that the command line can name one that has no effect."""
 
 from __future__ import annotations
 
@@ -30,18 +30,30 @@ def scales_residual(recipe: Recipe, config: Config) -> bool:
 
 def learns_factor(recipe: Recipe, config: Config) -> bool:
     """Whether the temperature, or lambda, is tuned to an entropy."""
-    return recipe.temperature == "learned" or scales_residual(recipe, config) and config.lambda_rule == "entropy"
+    if recipe.temperature in ("learned", "state_residual"):
+        return True
+    return scales_residual(recipe, config) and config.lambda_rule == "entropy"
 
 
-def regresses_on_slow(recipe: Recipe, config: Config) -> bool:
-    """Whether the Qs bootstrap on the recipe's slow networks and not on themselves."""
+def bootstraps_as_recipe_says(recipe: Recipe, config: Config) -> bool:
+    """Whether `bootstrap` decides what the Qs bootstrap on; M-steps but the direct one take the Qs themselves."""
     return recipe.m_step == "direct"
 
 
-def uses_slow(recipe: Recipe, config: Config) -> bool:
-    """Whether a slow network moves anything: in the targets of Q, or as the score estimator's baseline."""
-    return (regresses_on_slow(recipe, config) or recipe.bootstrap == "target_q"
+def uses_bootstrap(recipe: Recipe, config: Config) -> bool:
+    """Whether `bootstrap` moves anything: the TD targets, or the score estimator's baseline."""
+    return (bootstraps_as_recipe_says(recipe, config) or recipe.bootstrap == "target_q"
             or recipe.bootstrap == "v" and recipe.e_step == "score")
+
+
+def uses_target_networks(recipe: Recipe, config: Config) -> bool:
+    """Whether a target network moves anything."""
+    return uses_bootstrap(recipe, config) and recipe.bootstrap != "self"
+
+
+def draws_subset(recipe: Recipe, config: Config) -> bool:
+    """Whether TD targets come from some of the Qs."""
+    return recipe.bootstrap != "v" and 0 < recipe.target_subset < len(recipe.critics)
 
 
 def several_in_residual(recipe: Recipe, config: Config) -> bool:
@@ -52,14 +64,23 @@ def several_in_residual(recipe: Recipe, config: Config) -> bool:
 # (setting, whether it matters, what it belongs to). Settings that are not here matter always. Parts that are
 # functions of the user's own may read any setting, so nothing is said of those.
 RULES: tuple[tuple[tuple[str, ...], Test, str], ...] = (
-    (("bootstrap", "tau"), uses_slow, "--m_step=direct; this M-step bootstraps on the Qs themselves"),
-    (("climb_steps",), lambda recipe, config: recipe.bootstrap == "optimal_q" and regresses_on_slow(recipe, config),
+    (("bootstrap",), uses_bootstrap, "--m_step=direct; this M-step bootstraps on the Qs themselves"),
+    (("tau",), uses_target_networks, "target networks; this run bootstraps on the Qs themselves"),
+    (("climb_steps",),
+     lambda recipe, config: recipe.bootstrap == "optimal_q" and bootstraps_as_recipe_says(recipe, config),
      "--bootstrap=optimal_q with --m_step=direct"),
+    (("target_subset",), draws_subset, "several Qs without a V"),
+    (("target_noise_sigma", "target_noise_clip"), lambda recipe, _: recipe.target_noise == "clipped",
+     "a smoothed target, as td3 has"),
+    (("exploration_sigma",), lambda recipe, _: recipe.exploration == "gaussian", "Gaussian noise on the mean action"),
+    (("temperature_bound",), cools_with_residual, "a temperature that follows epsilon"),
+    (("eval_steps",), lambda _, config: not config.eval_episodes, "--eval_episodes=0"),
     (("alpha",), lambda recipe, _: recipe.temperature != "zero", "a temperature other than 0"),
-    (("epsilon_value",), regresses_on_slow, "--m_step=direct; this M-step bootstraps on the Qs themselves"),
+    (("epsilon_value",), bootstraps_as_recipe_says, "--m_step=direct; this M-step bootstraps on the Qs themselves"),
     (("zeta_learning_rate",), lambda recipe, _: recipe.m_step in ("gtd2", "tdc"), "--m_step=gtd2 or tdc"),
     (("boltzmann_actions",), lambda recipe, _: recipe.m_step == "elbo", "--m_step=elbo"),
-    (("target_entropy", "temperature_learning_rate"), learns_factor, "--temperature=learned or --lambda_rule=entropy"),
+    (("target_entropy", "temperature_learning_rate"), learns_factor,
+     "--temperature=learned or state_residual, or --lambda_rule=entropy"),
     (("soft_reward_scale",), lambda recipe, _: {"hard", "soft"} <= set(recipe.critics), "a hard and a soft critic"),
     (("prior_period",), lambda recipe, _: recipe.prior == "old_policy", "the old policy as prior"),
     (("ou_theta", "ou_sigma"), lambda recipe, _: recipe.exploration == "ornstein_uhlenbeck",

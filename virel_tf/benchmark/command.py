@@ -15,9 +15,11 @@ from typing import Any
 import tensorflow as tf
 
 from virel_tf import runtime
-from virel_tf.benchmark.products import bare_products, products_of
+from virel_tf.algorithms.learner import Learner
+from virel_tf.benchmark.products import Product, bare_products, products_of
 from virel_tf.config import Config
 from virel_tf.errors import ConfigError
+from virel_tf.replay.ring import ReplayView
 from virel_tf.train.run import Run
 
 GEMM_SIZE = 2048
@@ -35,11 +37,12 @@ def run_benchmark(config: Config, seconds: float) -> dict[str, Any]:
     fill_replay(run)
     iterations = run.iterate()
     size = config.steps_per_iteration
-    products = products_of(update_graph(run))
-    update_gflop = sum(product.flops for product in products) / 1e9
+    period = run.learner.recipe.policy_period
+    products = products_of_updates(run.learner, run.replay.view())
+    update_gflop = sum(product.flops for product in products) / period / 1e9
     rates = measure(seconds, {
         "gemm": (split_gemm(cores), 2 * (GEMM_SIZE // cores * cores) * GEMM_SIZE**2 / 1e9),
-        "products": (bare_products(products, cores, size), size * update_gflop),
+        "products": (bare_products(products, cores, size), size * period * update_gflop),
         "updates": (run.learn, size * config.updates_per_step),
         "env_steps": (lambda: next(iterations), size),
     })
@@ -74,10 +77,23 @@ def split_gemm(cores: int) -> Callable[[], object]:
     return lambda: [corner.numpy() for corner in multiply()]
 
 
-def update_graph(run: Run) -> tf.types.experimental.ConcreteFunction:
+def products_of_updates(learner: Learner, view: ReplayView) -> list[Product]:
+    """The matrix products of policy_period updates: one with an E-step, the others without."""
+    recipe = learner.recipe
+    learner.recipe = dataclasses.replace(recipe, policy_period=1)
+    with_e_step = products_of(update_graph(learner, view))
+    learner.recipe = recipe
+    if recipe.policy_period == 1:
+        return with_e_step
+    # A conditional E-step is in a graph of its own, so these are the products outside of it.
+    without_e_step = products_of(update_graph(learner, view))
+    return with_e_step + (recipe.policy_period - 1) * without_e_step
+
+
+def update_graph(learner: Learner, view: ReplayView) -> tf.types.experimental.ConcreteFunction:
     """The graph of one update by itself."""
-    return tf.function(run.learner.update_once).get_concrete_function(
-        run.replay.view(), tf.constant(0), tf.constant(0), tf.constant(1.0))
+    arguments = view, tf.constant(0), tf.constant(0), tf.constant(1.0)
+    return tf.function(learner.update_once).get_concrete_function(*arguments)
 
 
 def measure(seconds: float, work: dict[str, tuple[Callable[[], object], float]]) -> dict[str, float]:
