@@ -135,7 +135,7 @@ class Config:
     lambda_beta: float = option(4e-3, BETA, "lambda, factor on epsilon", above=0)
     temperature_bound: float = option(0.0, BETA, "the most that lambda epsilon may be (0: no bound)", least=0)
     lambda_rule: str = option("constant", BETA, "lambda: lambda_beta (constant), (1 - discount) / mean |reward| "
-                              "(rewards), alpha / slow mean of epsilon (relative), tuned to the target entropy "
+                              "(rewards), alpha / long-run mean of epsilon (relative), tuned to the target entropy "
                               "(entropy)",
                               choices=("constant", "rewards", "relative", "entropy"))
     epsilon_critics: str = option("each", BETA, "with several hard Qs: epsilon of each, averaged, or of their minimum",

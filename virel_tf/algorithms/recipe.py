@@ -15,7 +15,7 @@ A part is the name of one that ships with the package, or a function of the user
 | | gaussian: its mean and independent noise | |
 | target_noise | none; clipped: the next action is smoothed by clipped Gaussian noise (TD3) | |
 | policy_q | what the policy climbs: the minimum or the mean of the Qs | |
-| m_step | direct, residual, gtd2, tdc, elbo (`algorithms/m_steps.py`) | (prediction, target) -> loss |
+| m_step | direct, residual, gtd2, tdc, elbo (`algorithms/m_steps/`) | (prediction, target) -> loss |
 
 This module and the registry import nothing of TensorFlow, so the command line can list variants at once.
 """
@@ -97,7 +97,7 @@ class Recipe:
     def row(self) -> dict[str, str]:
         """The choices in words, by column."""
         parts = self.parts()
-        bootstrap = {"v": "V(s')", "q": "Q(s', a')", "target_q": "Q(s', slow a')",
+        bootstrap = {"v": "V(s')", "q": "Q(s', a')", "target_q": "Q(s', target a')",
                      "optimal_q": "max Q(s', .)", "self": "own Q(s', a')"}[self.bootstrap]
         return {"critics": parts["critics"], "bootstrap": bootstrap, "policy": self.policy, "prior": self.prior,
                 "E-step": parts["e_step"], "M-step": parts["m_step"], "temperature": parts["temperature"],
@@ -140,7 +140,7 @@ def clash(parts: Mapping[str, Any]) -> tuple[str, str, tuple[str, ...]] | None:
 
 
 def adjusted(recipe: Recipe, config: Config) -> Recipe:
-    """The recipe with the parts that flags exchange: --critics, --m_step, --e_step, --temperature, --bootstrap."""
+    """The recipe with the parts that settings exchange: critics, m_step, e_step, temperature, bootstrap and more."""
     changes: dict[str, Any] = {}
     if config.critics:
         kinds = len(set(recipe.critics))
@@ -156,8 +156,6 @@ def adjusted(recipe: Recipe, config: Config) -> Recipe:
     critics = changes.get("critics", recipe.critics)
     if config.target_subset or recipe.target_subset > len(critics):
         changes["target_subset"] = min(config.target_subset or recipe.target_subset, len(critics))
-    if recipe.policy == "deterministic":  # a preset's temperature is for policies that have an entropy
-        changes.pop("temperature", None)
     if fault := clash({**vars(recipe), **changes}):
         field, why, allowed = fault
         raise ConfigError(f"--{field}: {changes[field]!r} is not allowed with --variant={config.variant}, which has "

@@ -8,12 +8,16 @@ import tensorflow as tf
 
 def copy_weights(source: keras.Model, target: keras.Model) -> None:
     """Makes `target` equal to `source`."""
-    for online, slow in zip(source.variables, target.variables, strict=True):
-        slow.assign(online.value)
+    for online, followed in zip(source.variables, target.variables, strict=True):
+        followed.assign(online.value)
 
 
 def polyak_update(source: keras.Model, target: keras.Model, tau: float) -> None:
-    """Moves `target` a fraction tau of the way to `source`."""
-    for online, slow in zip(source.trainable_variables, target.trainable_variables, strict=True):
-        # slow -= tau (slow - online), in place: this op needs one temporary where assign_add would need two.
-        tf.raw_ops.ResourceApplyGradientDescent(var=slow.value.handle, alpha=tau, delta=slow.value - online.value)
+    """Moves `target` a fraction tau of the way to `source`: weights, scales and offsets, not statistics."""
+    for online, followed in zip(
+        source.trainable_variables, target.trainable_variables, strict=True
+    ):
+        # followed -= tau (followed - online), in place: one temporary where assign_add needs two.
+        tf.raw_ops.ResourceApplyGradientDescent(
+            var=followed.value.handle, alpha=tau, delta=followed.value - online.value
+        )

@@ -169,6 +169,8 @@ class Training:
         rate = (self.run.step - self.start_step) / max(time.monotonic() - self.started, 1e-9)
         self.window.last_return = evaluation.mean
         columns = self.window.columns()
+        if self.config.reward_scaling == "return":
+            columns["return_deviation"] = self.run.collector.return_scale.deviation
         if self.diagnostics:
             columns |= self.diagnostics.read(self.run.updates, columns["temperature"])
         self.log.write({"step": self.run.step, **evaluation_columns(evaluation), **columns,
