@@ -59,7 +59,7 @@ def dispatch(arguments: list[str]) -> int:
     command = COMMANDS[name]
     given = read_flags(command.flags, arguments)
     own = {field.name for field in dataclasses.fields(command.options)}
-    options = with_defaults(command.options, {name: value for name, value in given.items() if name in own})
+    options = command.options(**{name: value for name, value in given.items() if name in own})
     if isinstance(options, Config):
         for note in notes_on_unused(options, given):
             print(f"virel-tf: {note}", file=sys.stderr)
@@ -100,12 +100,7 @@ def import_tensorflow_quietly() -> None:
 
 def parse_config(argv: list[str]) -> Config:
     """The settings that `virel-tf train` with these flags would run with."""
-    return with_defaults(Config, read_flags(dataclasses.fields(Config), argv))
-
-
-def with_defaults(options: type, given: dict[str, Any]) -> Any:
-    """An instance of the dataclass `options`: its defaults (those of the preset, for a Config), then those given."""
-    return options(**given)
+    return Config(**read_flags(dataclasses.fields(Config), argv))
 
 
 def read_flags(fields: Sequence[dataclasses.Field], argv: list[str]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from virel_tf.algorithms.registry import variants_table
-from virel_tf.config import GRID, POLICIES, POOL, RUN, Config, did_you_mean, option
+from virel_tf.config import GRID, POLICIES, POOL, RUN, Config, did_you_mean, option, starting_from_preset
 from virel_tf.errors import ConfigError
 
 
@@ -58,6 +58,7 @@ class ExportOptions:
                               "the step of a checkpoint that the run keeps" + did_you_mean(self.policy, POLICIES))
 
 
+@starting_from_preset
 @dataclasses.dataclass(frozen=True)
 class BenchmarkOptions(Config):
     """The flags of `virel-tf benchmark`: those of training, and how long to measure."""

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from virel_tf.algorithms.registry import RECIPES
-from virel_tf.cli import read_flags, with_defaults
+from virel_tf.cli import read_flags
 from virel_tf.commands import TRAINING_FLAGS, ExperimentOptions
 from virel_tf.config import Config, did_you_mean, refuse_other_run
 from virel_tf.envs.make import make_env
@@ -77,7 +77,7 @@ def make_cell(out: Path, threads: int, env: str, variant: str, seed: int, swept:
     name = "/".join(filter(None, [env.replace("/", "_"), variant, setting, f"seed{seed}"]))
     values = {**training, **read_flags(TRAINING_FLAGS, [f"--{flag}={value}" for flag, value in swept.items()]),
               "env": env, "variant": variant, "seed": seed, "run_dir": str(out / name), "threads": threads}
-    config = with_defaults(Config, values)
+    config = Config(**values)
     try:
         refuse_other_run(config, config.directory)
     except ConfigError as error:
