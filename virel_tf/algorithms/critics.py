@@ -1,4 +1,4 @@
-"""The value functions of a recipe: its Qs, the V or the target networks they bootstrap on, and their TD errors."""
+"""The value functions of a recipe: Qs, what they bootstrap on, and their TD errors."""
 
 from __future__ import annotations
 
@@ -27,8 +27,12 @@ from virel_tf.objective.targets import (
 )
 from virel_tf.types import Transition
 
-Value = Callable[..., tf.Tensor]  # how a state's value follows from Q: objective.targets.hard, soft, or the user's own
-ALIGNMENT_DECAY = 0.999  # rewards and entropies behind virel2's scale are those of about the last 1000 batches
+Value = Callable[
+    ..., tf.Tensor
+]  # how a state's value follows from Q: objective.targets.hard, soft, or the user's own
+ALIGNMENT_DECAY = (
+    0.999  # rewards and entropies behind virel2's scale are those of about the last 1000 batches
+)
 
 
 class Regression(NamedTuple):
@@ -36,26 +40,43 @@ class Regression(NamedTuple):
 
     predictions: list[tf.Tensor]  # Q_i(s, a) [B]
     td_targets: list[tf.Tensor]  # T Q_i (s, a) [B]
-    observation_parts: list[tf.Tensor] | None = None  # the first layers' share of s, for the E-step to use again
+    observation_parts: list[tf.Tensor] | None = (
+        None  # the first layers' share of s, for the E-step to use again
+    )
 
 
 class Critics:
     """Qs of the kinds that the recipe lists. Kinds that are the same share their V."""
 
-    def __init__(self, config: Config, recipe: Recipe, observation_size: int, action_size: int) -> None:
+    def __init__(
+        self, config: Config, recipe: Recipe, observation_size: int, action_size: int
+    ) -> None:
         self.config, self.recipe = config, recipe
         self.kinds: list[Value] = [find_part(kind, VALUES) for kind in recipe.critics]
         self.distinct = list(dict.fromkeys(self.kinds))
         self.mixed = hard in self.distinct and soft in self.distinct
         self.batch_norm = config.normalisation == "batch"
-        shape = dict(hidden=config.hidden, layers=config.layers, activation=config.activation,
-                     normalisation=config.normalisation, initial_weights=config.initial_weights)
+        shape = dict(
+            hidden=config.hidden,
+            layers=config.layers,
+            activation=config.activation,
+            normalisation=config.normalisation,
+            initial_weights=config.initial_weights,
+        )
 
         def q(i: int, name: str) -> QNetwork:
-            return QNetwork(observation_size, action_size, seed=network_seed(config, 0, i), name=f"{name}{i}", **shape)
+            return QNetwork(
+                observation_size,
+                action_size,
+                seed=network_seed(config, 0, i),
+                name=f"{name}{i}",
+                **shape,
+            )
 
         def v(i: int, name: str) -> ValueNetwork:
-            return ValueNetwork(observation_size, seed=network_seed(config, 25, i), name=f"{name}{i}", **shape)
+            return ValueNetwork(
+                observation_size, seed=network_seed(config, 25, i), name=f"{name}{i}", **shape
+            )
 
         self.qs = [q(i, "q") for i in range(len(self.kinds))]
         self.vs: list[ValueNetwork] = []
@@ -68,7 +89,10 @@ class Critics:
             self.target_qs = [q(i, "target_q") for i in range(len(self.kinds))]
         for source, target in self._followed:
             copy_weights(source, target)
-        self.mean_reward, self.mean_bonus = RunningMean(ALIGNMENT_DECAY), RunningMean(ALIGNMENT_DECAY)
+        self.mean_reward, self.mean_bonus = (
+            RunningMean(ALIGNMENT_DECAY),
+            RunningMean(ALIGNMENT_DECAY),
+        )
 
     @property
     def _followed(self) -> list[tuple[keras.Model, keras.Model]]:
@@ -108,21 +132,31 @@ class Critics:
         """The Q that the policy climbs [B]."""
         return mean(qs) if self.recipe.policy_q == "mean" else minimum(qs)
 
-    def values(self, qs: list[tf.Tensor], sample: Sample, temperature: tf.Tensor) -> list[tf.Tensor]:
+    def values(
+        self, qs: list[tf.Tensor], sample: Sample, temperature: tf.Tensor
+    ) -> list[tf.Tensor]:
         """The targets of V, one for each kind, from Q_i at the policy's action [B]."""
         return [kind(minimum(qs), sample.log_prob, temperature) for kind in self.distinct]
 
     # ------------------------------------------------------------ M-step: Q(s, a) and its TD target
 
-    def regression(self, batch: Transition, next_sample: Sample | None, temperature: tf.Tensor,
-                   subset_seed: tf.Tensor, online: bool = False, track: bool = True) -> Regression:
+    def regression(
+        self,
+        batch: Transition,
+        next_sample: Sample | None,
+        temperature: tf.Tensor,
+        subset_seed: tf.Tensor,
+        online: bool = False,
+        track: bool = True,
+    ) -> Regression:
         """Q(s, a) and r + gamma U(s') per critic; no gradient flows through the latter.
 
-        next_sample: actions at s'; None where a V stands for the value of s'. `online` asks for the V or the Qs that
-        learn in place of their target networks. `track`: running statistics of batch normalisation follow this batch.
+        next_sample: actions at s'; None where a V stands for the value of s'. `online` asks for the
+        V or the Qs that learn in place of their target networks. `track`: running statistics of
+        batch normalisation follow this batch.
 
-        With batch normalisation (s, a) and (s', a') go through a network together, as one batch of twice the size:
-        Q at both is then normalised by the same statistics (Bhatt et al. 2024).
+        With batch normalisation (s, a) and (s', a') go through a network together, as one batch of
+        twice the size: Q at both is then normalised by the same statistics (Bhatt et al. 2024).
         """
         if self.recipe.bootstrap == "v":
             predictions, parts = self._predictions(batch, track)
@@ -132,12 +166,17 @@ class Critics:
         if self.batch_norm or self.recipe.bootstrap == "self":
             observation = tf.concat([batch.observation, batch.next_observation], axis=0)
             action = tf.concat([batch.action, next_sample.action], axis=0)
-            halves = [tf.split(q(observation, action, training=True, track=track), 2) for q in self.qs]
+            halves = [
+                tf.split(q(observation, action, training=True, track=track), 2) for q in self.qs
+            ]
             predictions = [here for here, _ in halves]
             next_qs = [there for _, there in halves]
             parts = None
             if self.recipe.bootstrap != "self" and not online:
-                next_qs = [tf.split(q(observation, action, training=True, track=False), 2)[1] for q in target_qs]
+                next_qs = [
+                    tf.split(q(observation, action, training=True, track=False), 2)[1]
+                    for q in target_qs
+                ]
         else:
             predictions, parts = self._predictions(batch, track)
             if self.recipe.bootstrap == "optimal_q":
@@ -148,10 +187,14 @@ class Critics:
         next_values = [kind(least, next_sample.log_prob, temperature) for kind in self.distinct]
         return Regression(predictions, self.td_targets(batch, next_values), parts)
 
-    def _predictions(self, batch: Transition, track: bool) -> tuple[list[tf.Tensor], list[tf.Tensor] | None]:
+    def _predictions(
+        self, batch: Transition, track: bool
+    ) -> tuple[list[tf.Tensor], list[tf.Tensor] | None]:
         """Q_i(s, a) [B], and the first layers' share of s."""
         if self.batch_norm:
-            return [q(batch.observation, batch.action, training=True, track=track) for q in self.qs], None
+            return [
+                q(batch.observation, batch.action, training=True, track=track) for q in self.qs
+            ], None
         parts = self.observation_parts(batch.observation)
         return self.of_action(parts, batch.action), parts
 
@@ -172,8 +215,11 @@ class Critics:
 
     def _climbed(self, observation: tf.Tensor, sample: Sample, qs: list[QNetwork]) -> Sample:
         """The best action found near the sampled one."""
-        action = climb(lambda action: minimum([q(observation, action) for q in qs]), sample.action,
-                       self.config.climb_steps)
+        action = climb(
+            lambda action: minimum([q(observation, action) for q in qs]),
+            sample.action,
+            self.config.climb_steps,
+        )
         return sample._replace(action=action)
 
     def _least(self, qs: list[tf.Tensor], subset_seed: tf.Tensor) -> tf.Tensor:
@@ -186,17 +232,27 @@ class Critics:
     def td_targets(self, batch: Transition, next_values: list[tf.Tensor]) -> list[tf.Tensor]:
         """T Q_i [B] for each Q, on its kind's value of s'."""
         scale = self.soft_reward_scale()
-        return [td_target(batch.reward * scale if kind is soft else batch.reward, batch.terminated,
-                          next_values[self.distinct.index(kind)], batch.discount) for kind in self.kinds]
+        return [
+            td_target(
+                batch.reward * scale if kind is soft else batch.reward,
+                batch.terminated,
+                next_values[self.distinct.index(kind)],
+                batch.discount,
+            )
+            for kind in self.kinds
+        ]
 
     def td_error(self, regression: Regression) -> tf.Tensor:
         """T Q - Q [N], what epsilon is made of.
 
-        Only hard critics count, where there are any: the soft operator is not in the paper's set. Each has its own
-        residual; of --epsilon_critics=minimum there is one, of the minimum that the policy sees.
+        Only hard critics count, where there are any: the soft operator is not in the paper's set.
+        Each has its own residual; of --epsilon_critics=minimum there is one, of the minimum that
+        the policy sees.
         """
         pairs = list(zip(regression.td_targets, regression.predictions, strict=True))
-        pairs = [pair for pair, kind in zip(pairs, self.kinds, strict=True) if kind is hard] or pairs
+        pairs = [
+            pair for pair, kind in zip(pairs, self.kinds, strict=True) if kind is hard
+        ] or pairs
         if self.config.epsilon_critics == "minimum":
             return pairs[0][0] - minimum([prediction for _, prediction in pairs])
         return tf.concat([target - prediction for target, prediction in pairs], axis=0)
@@ -204,7 +260,7 @@ class Critics:
     # ------------------------------------------------------------ virel2's alignment, target networks
 
     def soft_reward_scale(self) -> tf.Tensor | float:
-        """virel2's factor on the soft critic's rewards; 1 where there is no hard critic to align with."""
+        """virel2's factor on the soft critic's rewards; 1 without a hard critic to align with."""
         if not self.mixed:
             return 1.0
         if self.config.soft_reward_scale:
@@ -227,5 +283,5 @@ class Critics:
 
 
 def network_seed(config: Config, role: int, index: int = 0) -> int:
-    """A seed for each network of a run: `role` counts up to 100, and second critics are far from the first."""
+    """A seed for each network of a run. `role` counts up to 100; second critics are far off."""
     return (100 * config.seed + role + 50_000_017 * index) % 2**31

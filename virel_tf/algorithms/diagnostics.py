@@ -3,8 +3,9 @@ r"""How the objective stands, on states of the replay (`--diagnostics`): the ELB
     L(s) = E_{a ~ pi_theta}[ Q / epsilon ] + H(pi_theta)                 (eq:elborl)
          = log integral exp(Q / epsilon) da - KL(pi_theta || pi_omega)   (eq:objective_ii, state by state)
 
-with the temperature in use for epsilon. The integral is estimated from N actions of the policy, which makes it, and the
-KL with it, too small where the two policies have little in common: no estimate of the KL exceeds log N.
+with the temperature in use for epsilon. The integral is estimated from N actions of the policy,
+which makes it, and the KL with it, too small where the two policies have little in common: no
+estimate of the KL exceeds log N.
 """
 
 from __future__ import annotations
@@ -35,19 +36,30 @@ class Diagnostics:
         """Means over states by name; None before anything was learned, and without a temperature to divide by."""
         if not temperature:
             return dict.fromkeys(DIAGNOSTICS)
-        values = self._compiled(self.learner.replay.view(), tf.constant(updates),
-                                tf.constant(temperature, tf.float32))
+        values = self._compiled(
+            self.learner.replay.view(), tf.constant(updates), tf.constant(temperature, tf.float32)
+        )
         return dict(zip(DIAGNOSTICS, values.numpy().tolist(), strict=True))
 
     def _read(self, view: ReplayView, updates: tf.Tensor, temperature: tf.Tensor) -> tf.Tensor:
         learner, seed = self.learner, self.learner.config.seed
-        batch = learner.prepare(learner.replay.sample(view, STATES, stream_seed(seed, BATCH, updates)))
+        batch = learner.prepare(
+            learner.replay.sample(view, STATES, stream_seed(seed, BATCH, updates))
+        )
         observations = tf.repeat(batch.observation, ACTIONS, axis=0)
         drawn = sample(learner.policy, observations, stream_seed(seed, ACTION, updates))
         critics = learner.critics
         q = minimum(critics.of_action(critics.observation_parts(observations), drawn.action))
         q, log_prob = (tf.reshape(values, [STATES, ACTIONS]) for values in (q, drawn.log_prob))
         scaled = q - temperature * log_prob
-        return tf.stack([tf.reduce_mean(values) for values in (
-            scaled / temperature, scaled, importance_log_partition(q, log_prob, temperature),
-            importance_kl(q, log_prob, temperature))])
+        return tf.stack(
+            [
+                tf.reduce_mean(values)
+                for values in (
+                    scaled / temperature,
+                    scaled,
+                    importance_log_partition(q, log_prob, temperature),
+                    importance_kl(q, log_prob, temperature),
+                )
+            ]
+        )

@@ -1,4 +1,7 @@
-"""The update: Algorithms 1 and 2 on one batch, many times in one compiled call. Read `Learner.update_once`."""
+"""The update: Algorithms 1 and 2 on one batch, many times in one compiled call.
+
+`Learner.update_once` is the whole of it; what it calls stands below it, in the same order.
+"""
 
 from __future__ import annotations
 
@@ -86,8 +89,8 @@ class Learner:
     ) -> None:
         keras.config.set_dtype_policy(config.precision)
         if config.normalisation == "batch":
-            # TensorFlow's remapper cannot read the graph of a batch-normalised update, and says so at
-            # length. What it would fuse makes no difference to the speed.
+            # TensorFlow's remapper cannot read the graph of a batch-normalised update and prints
+            # errors. What it would fuse makes no difference to the speed.
             tf.config.optimizer.set_experimental_options({"remapping": False})
         self.config = config
         self.recipe = recipe
@@ -123,15 +126,13 @@ class Learner:
         )
         # Loss, entropy and value of the newest E-step, for the updates without one.
         self.newest_e_step = tf.Variable(tf.zeros([3]), trainable=False)
-        # Deviation of the discounted return, which rewards are divided by; see train/return_scale.py.
+        # What rewards are divided by: the deviation of the return (train/return_scale.py).
         self.return_deviation = tf.Variable(1.0, trainable=False)
 
         number = tf.TensorSpec([], tf.int32)
         lane = tf.TensorSpec([replay.lanes], tf.int32)
         signature = [ReplayView(lane, lane), number, number, tf.TensorSpec([])]
-        self.update = tf.function(
-            self._update, jit_compile=config.xla, input_signature=signature
-        )
+        self.update = tf.function(self._update, jit_compile=config.xla, input_signature=signature)
         self.update_statistics = tf.function(
             self.policy.normaliser.update,
             input_signature=[tf.TensorSpec([None, observation_size])],
@@ -252,9 +253,7 @@ class Learner:
             fresh_td_error = self._td_error(batch, running, update)
         return self.temperature.read(running, fresh_td_error, steps_seen)
 
-    def _temperature_at(
-        self, reading: TemperatureReading, observation: tf.Tensor
-    ) -> tf.Tensor:
+    def _temperature_at(self, reading: TemperatureReading, observation: tf.Tensor) -> tf.Tensor:
         """[], or [B] where each state has its own."""
         if self.state_residual:
             return reading.temperature * self.state_residual.relative(observation)
@@ -283,7 +282,7 @@ class Learner:
         )
 
     def _next_sample(self, batch: Transition, seed: tf.Tensor, count: int) -> Sample:
-        """`count` actions at each s', of the policy or, where there is one, of its target network."""
+        """`count` actions at each s', of the policy or of its target network, if it has one."""
         observation = batch.next_observation
         if count > 1:
             observation = tf.repeat(observation, count, axis=0)
@@ -306,7 +305,7 @@ class Learner:
         reading: TemperatureReading,
         m_step: MStepResult,
     ) -> tf.Tensor:
-        """T Q - Q of this batch: epsilon is of the one-step operator, whatever Q is regressed on."""
+        """T Q - Q of this batch, by the one-step operator, whatever Q is regressed on."""
         config = self.config
         if config.n_step == 1 and config.epsilon_value == "target":
             return self.critics.td_error(m_step.regression)
@@ -314,9 +313,7 @@ class Learner:
             batch = self._draw(view, BATCH, update, config.batch_size)  # the same, one step long
         regression = self._regression(batch, reading, update)
         # The prediction is that of the M-step: (s, a) is the same.
-        return self.critics.td_error(
-            regression._replace(predictions=m_step.regression.predictions)
-        )
+        return self.critics.td_error(regression._replace(predictions=m_step.regression.predictions))
 
     def _td_error(
         self, batch: Transition, reading: TemperatureReading, update: tf.Tensor
@@ -416,9 +413,7 @@ class Learner:
         log_prior = zeros
         if self.old_policy:
             log_prior = log_prob_of(self.old_policy, batch.observation, drawn.before_tanh)
-        return EStepInputs(
-            critics.for_policy(qs), drawn.log_prob, log_prior, baseline, temperature
-        )
+        return EStepInputs(critics.for_policy(qs), drawn.log_prob, log_prior, baseline, temperature)
 
     def _v_step(
         self, batch: Transition, e_step: EStepResult

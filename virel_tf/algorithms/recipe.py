@@ -1,6 +1,7 @@
 """A variant is a recipe of parts. Nothing else tells two algorithms apart.
 
-A part is the name of one that ships with the package, or a function of the user's own with the same arguments:
+A part is the name of one that ships with the package, or a function of the user's own with the same
+arguments:
 
 | field | names | a function instead |
 |---|---|---|
@@ -17,7 +18,8 @@ A part is the name of one that ships with the package, or a function of the user
 | policy_q | what the policy climbs: the minimum or the mean of the Qs | |
 | m_step | direct, residual, gtd2, tdc, elbo (`algorithms/m_steps/`) | (prediction, target) -> loss |
 
-This module and the registry import nothing of TensorFlow, so the command line can list variants at once.
+This module and the registry import nothing of TensorFlow, so the command line can list variants at
+once.
 """
 
 from __future__ import annotations
@@ -64,45 +66,79 @@ class Recipe:
     m_step: Part = "direct"
     target_noise: str = "none"
     policy_q: str = "minimum"
-    target_subset: int = 0  # how many of the Qs, drawn anew for each update, a target takes the minimum of; 0: all
+    target_subset: int = (
+        0  # how many of the Qs, drawn anew for each update, a target takes the minimum of; 0: all
+    )
     policy_period: int = 1  # updates from one E-step to the next
     about: str = ""
 
     def __post_init__(self) -> None:
         if not self.critics or isinstance(self.critics, str):
-            raise ConfigError(f"recipe: critics={self.critics!r} is not allowed; it must be a tuple such as ('hard',)")
+            raise ConfigError(
+                f"recipe: critics={self.critics!r} is not allowed; it must be a tuple such as ('hard',)"
+            )
         for field, names in NAMES.items():
             value = getattr(self, field)
             for part in value if field == "critics" else (value,):
-                if part not in names and not (field in TAKES_FUNCTIONS and callable(getattr(part, "loss", part))):
-                    raise ConfigError(f"recipe: {field}={part!r} is not allowed; it must be one of {', '.join(names)}"
-                                      + (", or a function" if field in TAKES_FUNCTIONS else ""))
+                if part not in names and not (
+                    field in TAKES_FUNCTIONS and callable(getattr(part, "loss", part))
+                ):
+                    raise ConfigError(
+                        f"recipe: {field}={part!r} is not allowed; it must be one of {', '.join(names)}"
+                        + (", or a function" if field in TAKES_FUNCTIONS else "")
+                    )
         if self.policy_period < 1:
-            raise ConfigError(f"recipe: policy_period={self.policy_period} is not allowed; it must be at least 1")
+            raise ConfigError(
+                f"recipe: policy_period={self.policy_period} is not allowed; it must be at least 1"
+            )
         if not 0 <= self.target_subset <= len(self.critics):
-            raise ConfigError(f"recipe: target_subset={self.target_subset} is not allowed; it must be from 0 to the "
-                              f"number of critics, {len(self.critics)}")
+            raise ConfigError(
+                f"recipe: target_subset={self.target_subset} is not allowed; it must be from 0 to the "
+                f"number of critics, {len(self.critics)}"
+            )
         if fault := clash(vars(self)):
             field, why, allowed = fault
-            raise ConfigError(f"recipe: {field}={getattr(self, field)!r} is not allowed with {why}; it must be one of "
-                              f"{', '.join(allowed)}")
+            raise ConfigError(
+                f"recipe: {field}={getattr(self, field)!r} is not allowed with {why}; it must be one of "
+                f"{', '.join(allowed)}"
+            )
 
     def parts(self) -> dict[str, str]:
         """Every choice by the name of its field, to tell two recipes apart."""
-        return {field.name: ", ".join(part_name(kind) for kind in self.critics) if field.name == "critics"
-                else part_name(value) if isinstance(value := getattr(self, field.name), str) or callable(value)
-                else str(value)
-                for field in dataclasses.fields(self) if field.name != "about"}
+        return {
+            field.name: ", ".join(part_name(kind) for kind in self.critics)
+            if field.name == "critics"
+            else part_name(value)
+            if isinstance(value := getattr(self, field.name), str) or callable(value)
+            else str(value)
+            for field in dataclasses.fields(self)
+            if field.name != "about"
+        }
 
     def row(self) -> dict[str, str]:
         """The choices in words, by column."""
         parts = self.parts()
-        bootstrap = {"v": "V(s')", "q": "Q(s', a')", "target_q": "Q(s', target a')",
-                     "optimal_q": "max Q(s', .)", "self": "own Q(s', a')"}[self.bootstrap]
-        return {"critics": parts["critics"], "bootstrap": bootstrap, "policy": self.policy, "prior": self.prior,
-                "E-step": parts["e_step"], "M-step": parts["m_step"], "temperature": parts["temperature"],
-                "exploration": {"sample": "sample", "ornstein_uhlenbeck": "mean + OU noise",
-                                "gaussian": "mean + noise"}[self.exploration]}
+        bootstrap = {
+            "v": "V(s')",
+            "q": "Q(s', a')",
+            "target_q": "Q(s', target a')",
+            "optimal_q": "max Q(s', .)",
+            "self": "own Q(s', a')",
+        }[self.bootstrap]
+        return {
+            "critics": parts["critics"],
+            "bootstrap": bootstrap,
+            "policy": self.policy,
+            "prior": self.prior,
+            "E-step": parts["e_step"],
+            "M-step": parts["m_step"],
+            "temperature": parts["temperature"],
+            "exploration": {
+                "sample": "sample",
+                "ornstein_uhlenbeck": "mean + OU noise",
+                "gaussian": "mean + noise",
+            }[self.exploration],
+        }
 
 
 def part_name(part: Part) -> str:
@@ -123,15 +159,33 @@ def clash(parts: Mapping[str, Any]) -> tuple[str, str, tuple[str, ...]] | None:
     deterministic, soft = parts["policy"] == "deterministic", "soft" in parts["critics"]
     rules = [
         # A policy without deviation has no density, hence no entropy and no score, and draws nothing.
-        *((deterministic, "a deterministic policy", field, allowed) for field, allowed in (
-            ("e_step", ("deterministic",)), ("m_step", ("direct", "residual", "gtd2", "tdc")),
-            ("temperature", ("zero",)), ("prior", ("uniform",)),
-            ("exploration", ("ornstein_uhlenbeck", "gaussian")))),
-        (not deterministic, "a stochastic policy", "e_step", ("reparametrised", "score", "expected")),
+        *(
+            (deterministic, "a deterministic policy", field, allowed)
+            for field, allowed in (
+                ("e_step", ("deterministic",)),
+                ("m_step", ("direct", "residual", "gtd2", "tdc")),
+                ("temperature", ("zero",)),
+                ("prior", ("uniform",)),
+                ("exploration", ("ornstein_uhlenbeck", "gaussian")),
+            )
+        ),
+        (
+            not deterministic,
+            "a stochastic policy",
+            "e_step",
+            ("reparametrised", "score", "expected"),
+        ),
         # Both are of operators in the paper's set; soft ones are outside it.
-        *((soft, "a soft critic", field, tuple(name for name in NAMES[field] if name != value))
-          for field, value in (("m_step", "elbo"), ("bootstrap", "optimal_q"))),
-        (parts["prior"] != "uniform", "a prior that is not uniform", "e_step", ("reparametrised", "score")),
+        *(
+            (soft, "a soft critic", field, tuple(name for name in NAMES[field] if name != value))
+            for field, value in (("m_step", "elbo"), ("bootstrap", "optimal_q"))
+        ),
+        (
+            parts["prior"] != "uniform",
+            "a prior that is not uniform",
+            "e_step",
+            ("reparametrised", "score"),
+        ),
     ]
     for applies, why, field, allowed in rules:
         if applies and isinstance(parts[field], str) and parts[field] not in allowed:
@@ -145,9 +199,13 @@ def adjusted(recipe: Recipe, config: Config) -> Recipe:
     if config.critics:
         kinds = len(set(recipe.critics))
         if config.critics < kinds:
-            raise ConfigError(f"--critics: {config.critics} is not allowed with --variant={config.variant}, whose "
-                              f"critics are {recipe.parts()['critics']}; it must be 0 or at least {kinds}")
-        changes["critics"] = tuple(itertools.islice(itertools.cycle(recipe.critics), config.critics))
+            raise ConfigError(
+                f"--critics: {config.critics} is not allowed with --variant={config.variant}, whose "
+                f"critics are {recipe.parts()['critics']}; it must be 0 or at least {kinds}"
+            )
+        changes["critics"] = tuple(
+            itertools.islice(itertools.cycle(recipe.critics), config.critics)
+        )
     for field in ("m_step", "e_step", "temperature", "bootstrap"):
         if getattr(config, field) != "variant":
             changes[field] = getattr(config, field)
@@ -158,6 +216,8 @@ def adjusted(recipe: Recipe, config: Config) -> Recipe:
         changes["target_subset"] = min(config.target_subset or recipe.target_subset, len(critics))
     if fault := clash({**vars(recipe), **changes}):
         field, why, allowed = fault
-        raise ConfigError(f"--{field}: {changes[field]!r} is not allowed with --variant={config.variant}, which has "
-                          f"{why}; it must be one of variant, {', '.join(allowed)}")
+        raise ConfigError(
+            f"--{field}: {changes[field]!r} is not allowed with --variant={config.variant}, which has "
+            f"{why}; it must be one of variant, {', '.join(allowed)}"
+        )
     return dataclasses.replace(recipe, **changes)

@@ -42,8 +42,12 @@ def bootstraps_as_recipe_says(recipe: Recipe, config: Config) -> bool:
 
 def uses_bootstrap(recipe: Recipe, config: Config) -> bool:
     """Whether `bootstrap` moves anything: the TD targets, or the score estimator's baseline."""
-    return (bootstraps_as_recipe_says(recipe, config) or recipe.bootstrap == "target_q"
-            or recipe.bootstrap == "v" and recipe.e_step == "score")
+    return (
+        bootstraps_as_recipe_says(recipe, config)
+        or recipe.bootstrap == "target_q"
+        or recipe.bootstrap == "v"
+        and recipe.e_step == "score"
+    )
 
 
 def uses_target_networks(recipe: Recipe, config: Config) -> bool:
@@ -58,45 +62,101 @@ def draws_subset(recipe: Recipe, config: Config) -> bool:
 
 def several_in_residual(recipe: Recipe, config: Config) -> bool:
     """Whether epsilon moves anything and is of several Qs: of the hard ones, where there are any."""
-    return follows_residual(recipe, config) and (recipe.critics.count("hard") or len(recipe.critics)) > 1
+    return (
+        follows_residual(recipe, config)
+        and (recipe.critics.count("hard") or len(recipe.critics)) > 1
+    )
 
 
 # (setting, whether it matters, what it belongs to). Settings that are not here matter always. Parts that are
 # functions of the user's own may read any setting, so nothing is said of those.
 RULES: tuple[tuple[tuple[str, ...], Test, str], ...] = (
-    (("bootstrap",), uses_bootstrap, "--m_step=direct; this M-step bootstraps on the Qs themselves"),
+    (
+        ("bootstrap",),
+        uses_bootstrap,
+        "--m_step=direct; this M-step bootstraps on the Qs themselves",
+    ),
     (("tau",), uses_target_networks, "target networks; this run bootstraps on the Qs themselves"),
-    (("climb_steps",),
-     lambda recipe, config: recipe.bootstrap == "optimal_q" and bootstraps_as_recipe_says(recipe, config),
-     "--bootstrap=optimal_q with --m_step=direct"),
+    (
+        ("climb_steps",),
+        lambda recipe, config: (
+            recipe.bootstrap == "optimal_q" and bootstraps_as_recipe_says(recipe, config)
+        ),
+        "--bootstrap=optimal_q with --m_step=direct",
+    ),
     (("target_subset",), draws_subset, "several Qs without a V"),
-    (("target_noise_sigma", "target_noise_clip"), lambda recipe, _: recipe.target_noise == "clipped",
-     "a smoothed target, as td3 has"),
-    (("exploration_sigma",), lambda recipe, _: recipe.exploration == "gaussian", "Gaussian noise on the mean action"),
+    (
+        ("target_noise_sigma", "target_noise_clip"),
+        lambda recipe, _: recipe.target_noise == "clipped",
+        "a smoothed target, as td3 has",
+    ),
+    (
+        ("exploration_sigma",),
+        lambda recipe, _: recipe.exploration == "gaussian",
+        "Gaussian noise on the mean action",
+    ),
     (("temperature_bound",), cools_with_residual, "a temperature that follows epsilon"),
     (("eval_steps",), lambda _, config: not config.eval_episodes, "--eval_episodes=0"),
     (("alpha",), lambda recipe, _: recipe.temperature != "zero", "a temperature other than 0"),
-    (("epsilon_value",), bootstraps_as_recipe_says, "--m_step=direct; this M-step bootstraps on the Qs themselves"),
-    (("zeta_learning_rate",), lambda recipe, _: recipe.m_step in ("gtd2", "tdc"), "--m_step=gtd2 or tdc"),
+    (
+        ("epsilon_value",),
+        bootstraps_as_recipe_says,
+        "--m_step=direct; this M-step bootstraps on the Qs themselves",
+    ),
+    (
+        ("zeta_learning_rate",),
+        lambda recipe, _: recipe.m_step in ("gtd2", "tdc"),
+        "--m_step=gtd2 or tdc",
+    ),
     (("boltzmann_actions",), lambda recipe, _: recipe.m_step == "elbo", "--m_step=elbo"),
-    (("target_entropy", "temperature_learning_rate"), learns_factor,
-     "--temperature=learned or state_residual, or --lambda_rule=entropy"),
-    (("soft_reward_scale",), lambda recipe, _: {"hard", "soft"} <= set(recipe.critics), "a hard and a soft critic"),
+    (
+        ("target_entropy", "temperature_learning_rate"),
+        learns_factor,
+        "--temperature=learned or state_residual, or --lambda_rule=entropy",
+    ),
+    (
+        ("soft_reward_scale",),
+        lambda recipe, _: {"hard", "soft"} <= set(recipe.critics),
+        "a hard and a soft critic",
+    ),
     (("prior_period",), lambda recipe, _: recipe.prior == "old_policy", "the old policy as prior"),
-    (("ou_theta", "ou_sigma"), lambda recipe, _: recipe.exploration == "ornstein_uhlenbeck",
-     "Ornstein-Uhlenbeck noise"),
-    (("epsilon_estimator", "epsilon_warmup"), cools_with_residual, "a temperature that follows epsilon"),
-    (("epsilon_critics",), several_in_residual, "a temperature that follows epsilon, and several critics in it"),
+    (
+        ("ou_theta", "ou_sigma"),
+        lambda recipe, _: recipe.exploration == "ornstein_uhlenbeck",
+        "Ornstein-Uhlenbeck noise",
+    ),
+    (
+        ("epsilon_estimator", "epsilon_warmup"),
+        cools_with_residual,
+        "a temperature that follows epsilon",
+    ),
+    (
+        ("epsilon_critics",),
+        several_in_residual,
+        "a temperature that follows epsilon, and several critics in it",
+    ),
     (("lambda_rule",), scales_residual, "--temperature=scaled_residual"),
-    (("lambda_beta",), lambda recipe, config: scales_residual(recipe, config) and config.lambda_rule in (
-        "constant", "entropy"), "--temperature=scaled_residual with --lambda_rule=constant or entropy"),
+    (
+        ("lambda_beta",),
+        lambda recipe, config: (
+            scales_residual(recipe, config) and config.lambda_rule in ("constant", "entropy")
+        ),
+        "--temperature=scaled_residual with --lambda_rule=constant or entropy",
+    ),
 )
 
 
 def notes_on_unused(config: Config, given: Collection[str]) -> list[str]:
     """One line for each setting in `given` that this run makes no use of."""
     recipe = config.recipe
-    if any(callable(part) for part in (recipe.m_step, recipe.e_step, recipe.temperature, *recipe.critics)):
+    if any(
+        callable(part)
+        for part in (recipe.m_step, recipe.e_step, recipe.temperature, *recipe.critics)
+    ):
         return []
-    return [f"--{name} has no effect on this run of {config.variant}: it belongs to {owner}"
-            for names, matters, owner in RULES for name in names if name in given and not matters(recipe, config)]
+    return [
+        f"--{name} has no effect on this run of {config.variant}: it belongs to {owner}"
+        for names, matters, owner in RULES
+        for name in names
+        if name in given and not matters(recipe, config)
+    ]

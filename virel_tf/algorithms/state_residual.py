@@ -1,8 +1,8 @@
 r"""epsilon(s): how wrong the critic is in each state, learned along with it (the paper's future work).
 
-A network v(s) > 0 descends E[ log v(s) + delta^2 / v(s) ], whose minimum is v(s) = E[delta^2 | s]: the derivative in v,
-1/v - delta^2 / v^2, is 0 there. The temperature of a state is its share lambda v(s) / mean v, so that exploration goes
-where the critic is wrong, and lambda sets its level.
+A network v(s) > 0 descends E[ log v(s) + delta^2 / v(s) ], whose minimum is v(s) = E[delta^2 | s]:
+the derivative in v, 1/v - delta^2 / v^2, is 0 there. The temperature of a state is its share lambda
+v(s) / mean v, so that exploration goes where the critic is wrong, and lambda sets its level.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ class StateResidual:
     """The network of log v, its optimiser and the loss above."""
 
     def __init__(self, config: Config, observation_size: int, seed: int) -> None:
-        self.network = ValueNetwork(observation_size, HIDDEN, 2, seed, normalisation="layer", name="state_residual")
+        self.network = ValueNetwork(
+            observation_size, HIDDEN, 2, seed, normalisation="layer", name="state_residual"
+        )
         self.parameters = [variable.value for variable in self.network.trainable_variables]
         self.optimiser = FusedAdam(self.parameters, config.value_learning_rate, config.adam_beta_1)
 

@@ -15,8 +15,8 @@ A temperature is a factor, or a factor times the residual error:
 | scaled_residual | lambda, by --lambda_rule | yes, up to --temperature_bound | beta |
 | state_residual | tuned until the entropy is the target entropy | epsilon(s) / mean epsilon(s) | by flag |
 
-Each update reads the temperature first, from what earlier updates left, and lets it learn last. So nothing in an update
-waits for its own residual, and soft targets know their temperature.
+Each update reads the temperature first, from what earlier updates left, and lets it learn last. So
+nothing in an update waits for its own residual, and soft targets know their temperature.
 """
 
 from __future__ import annotations
@@ -28,7 +28,12 @@ import tensorflow as tf
 
 from virel_tf.config import Config
 from virel_tf.networks.adam import FusedAdam
-from virel_tf.objective.residual import lambda_from_rewards, residual_error, running_decay, running_mean
+from virel_tf.objective.residual import (
+    lambda_from_rewards,
+    residual_error,
+    running_decay,
+    running_mean,
+)
 
 SLOW_UPDATES = 20_000  # the window of --lambda_rule=relative
 
@@ -67,7 +72,9 @@ class Temperature:
     `algorithms/state_residual.py`.
     """
 
-    def __init__(self, config: Config, factor: Factor, follows_residual: bool, per_state: bool = False) -> None:
+    def __init__(
+        self, config: Config, factor: Factor, follows_residual: bool, per_state: bool = False
+    ) -> None:
         self.config, self.factor, self.follows_residual = config, factor, follows_residual
         self.per_state = per_state
         self.residual = RunningMean(running_decay(config.batch_size, config.epsilon_samples))
@@ -86,8 +93,9 @@ class Temperature:
             return TemperatureReading(factor, epsilon, epsilon, tf.constant(1.0))
         return TemperatureReading(factor * epsilon, epsilon, epsilon, factor)
 
-    def read(self, running: TemperatureReading, fresh_td_error: tf.Tensor | None,
-             steps_seen: tf.Tensor) -> TemperatureReading:
+    def read(
+        self, running: TemperatureReading, fresh_td_error: tf.Tensor | None, steps_seen: tf.Tensor
+    ) -> TemperatureReading:
         """The temperature of this update, from `running` and, if epsilon is drawn afresh, from T Q - Q [N]."""
         config, factor, epsilon = self.config, running.lambda_, running.epsilon
         if not self.follows_residual:
@@ -114,18 +122,23 @@ class Temperature:
     def follow_entropy(self, log_prob: tf.Tensor, steps_seen: tf.Tensor) -> None:
         """Takes in an E-step's log pi [B].
 
-        Not during warm-up, when the temperature does not depend on lambda: the entropy's error could not be corrected
-        and lambda would diverge.
+        Not during warm-up, when the temperature does not depend on lambda: the entropy's error
+        could not be corrected and lambda would diverge.
         """
         log_prob = tf.stop_gradient(log_prob)
         if self.follows_residual and self.config.epsilon_warmup == "alpha":
-            tf.cond(steps_seen >= self.config.epsilon_samples, lambda: self.factor.follow_entropy(log_prob),
-                    lambda: None)
+            tf.cond(
+                steps_seen >= self.config.epsilon_samples,
+                lambda: self.factor.follow_entropy(log_prob),
+                lambda: None,
+            )
         else:
             self.factor.follow_entropy(log_prob)
 
     def _residual_error(self, td_error: tf.Tensor) -> tf.Tensor:
-        return residual_error(tf.stop_gradient(td_error), self.config.epsilon_c, self.config.epsilon_p)
+        return residual_error(
+            tf.stop_gradient(td_error), self.config.epsilon_c, self.config.epsilon_p
+        )
 
 
 class RunningMean:
@@ -183,7 +196,8 @@ class FromRewards(Constant):
 class RelativeToHistory(Constant):
     """alpha / mean(epsilon): the temperature is alpha on average, and more where the residual is above its history.
 
-    So the temperature's level does not depend on how well a critic fits (layer normalisation, several Qs).
+    So the temperature's level does not depend on how well a critic fits (layer normalisation,
+    several Qs).
     """
 
     def __init__(self, alpha: float) -> None:
@@ -211,7 +225,9 @@ class TunedToEntropy(Constant):
         super().__init__(start)
         self.target = config.target_entropy * action_size
         self.logarithm = tf.Variable(tf.math.log(start), trainable=False)
-        self.optimiser = FusedAdam([self.logarithm], config.temperature_learning_rate, config.adam_beta_1)
+        self.optimiser = FusedAdam(
+            [self.logarithm], config.temperature_learning_rate, config.adam_beta_1
+        )
         self.variables = [self.logarithm, *self.optimiser.variables]
 
     def read(self, mean_abs_reward: tf.Tensor) -> tf.Tensor:
@@ -225,19 +241,29 @@ class TunedToEntropy(Constant):
 
 def scaled_residual(config: Config, action_size: int) -> Temperature:
     """lambda epsilon, with the lambda of --lambda_rule."""
-    rules = {"constant": lambda: Constant(config.lambda_beta), "rewards": lambda: FromRewards(config.discount),
-             "relative": lambda: RelativeToHistory(config.alpha),
-             "entropy": lambda: TunedToEntropy(config.lambda_beta, config, action_size)}
+    rules = {
+        "constant": lambda: Constant(config.lambda_beta),
+        "rewards": lambda: FromRewards(config.discount),
+        "relative": lambda: RelativeToHistory(config.alpha),
+        "entropy": lambda: TunedToEntropy(config.lambda_beta, config, action_size),
+    }
     return Temperature(config, rules[config.lambda_rule](), follows_residual=True)
 
 
 TEMPERATURES: dict[str, Callable[[Config, int], Temperature]] = {
     "zero": lambda config, _: Temperature(config, Constant(0.0), follows_residual=False),
-    "constant": lambda config, _: Temperature(config, Constant(config.alpha), follows_residual=False),
+    "constant": lambda config, _: Temperature(
+        config, Constant(config.alpha), follows_residual=False
+    ),
     "learned": lambda config, action_size: Temperature(
-        config, TunedToEntropy(max(config.alpha, 1e-6), config, action_size), follows_residual=False),
+        config, TunedToEntropy(max(config.alpha, 1e-6), config, action_size), follows_residual=False
+    ),
     "residual": lambda config, _: Temperature(config, Constant(1.0), follows_residual=True),
     "scaled_residual": scaled_residual,
     "state_residual": lambda config, action_size: Temperature(
-        config, TunedToEntropy(max(config.alpha, 1e-6), config, action_size), follows_residual=False, per_state=True),
+        config,
+        TunedToEntropy(max(config.alpha, 1e-6), config, action_size),
+        follows_residual=False,
+        per_state=True,
+    ),
 }

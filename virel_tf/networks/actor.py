@@ -1,8 +1,8 @@
 """The policy for acting: a NumPy copy of its weights.
 
-Collection and evaluation ask for one observation at a time. There a compiled TensorFlow call costs far more than
-the arithmetic it does, so the same few matrix products are done here on a copy that `refresh` brings up to date. A test
-holds this against `Policy`, whose equations it repeats.
+Collection and evaluation ask for one observation at a time. There a compiled TensorFlow call costs
+far more than the arithmetic it does, so the same few matrix products are done here on a copy that
+`refresh` brings up to date. A test holds this against `Policy`, whose equations it repeats.
 """
 
 from __future__ import annotations
@@ -33,7 +33,10 @@ class Actor:
         normaliser = self.policy.normaliser
         self.statistics = None
         if normaliser.count.numpy() > 0:
-            self.statistics = normaliser.mean.numpy(), 1 / np.sqrt(normaliser.variance.numpy() + EPSILON)
+            self.statistics = (
+                normaliser.mean.numpy(),
+                1 / np.sqrt(normaliser.variance.numpy() + EPSILON),
+            )
 
     def mean_action(self, observation: np.ndarray) -> np.ndarray:
         """tanh(loc)."""

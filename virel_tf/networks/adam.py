@@ -13,7 +13,9 @@ EPSILON = 1e-8
 class FusedAdam:
     """Adam (Kingma and Ba, 2015) on a fixed list of variables; all its state is in `variables`."""
 
-    def __init__(self, parameters: Sequence[tf.Variable], learning_rate: float, beta_1: float = 0.9) -> None:
+    def __init__(
+        self, parameters: Sequence[tf.Variable], learning_rate: float, beta_1: float = 0.9
+    ) -> None:
         self.parameters = list(parameters)
         self.learning_rate = learning_rate
         self.beta_1 = beta_1
@@ -29,8 +31,18 @@ class FusedAdam:
     def apply(self, gradients: Sequence[tf.Tensor]) -> None:
         """One step down the gradients, given in the order of the parameters."""
         powers = self.beta_powers.assign(self.beta_powers * [self.beta_1, BETA_2])
-        for parameter, first, second, gradient in zip(self.parameters, self.first, self.second, gradients,
-                                                      strict=True):
+        for parameter, first, second, gradient in zip(
+            self.parameters, self.first, self.second, gradients, strict=True
+        ):
             tf.raw_ops.ResourceApplyAdam(
-                var=parameter.handle, m=first.handle, v=second.handle, beta1_power=powers[0], beta2_power=powers[1],
-                lr=self.learning_rate, beta1=self.beta_1, beta2=BETA_2, epsilon=EPSILON, grad=gradient)
+                var=parameter.handle,
+                m=first.handle,
+                v=second.handle,
+                beta1_power=powers[0],
+                beta2_power=powers[1],
+                lr=self.learning_rate,
+                beta1=self.beta_1,
+                beta2=BETA_2,
+                epsilon=EPSILON,
+                grad=gradient,
+            )

@@ -40,9 +40,7 @@ class ValueNetwork(keras.Model):
         self.output_layer = output_layer(1, hidden, seed + layers, initial_weights)
         self(tf.zeros([1, observation_size]), training=True, track=False)
 
-    def call(
-        self, observation: tf.Tensor, training: bool = False, track: bool = True
-    ) -> tf.Tensor:
+    def call(self, observation: tf.Tensor, training: bool = False, track: bool = True) -> tf.Tensor:
         """`training` and `track` matter to batch normalisation only; see `networks/layers.py`."""
         x = normalise_input(self.input_norm, observation, training, track)
         x = self.hidden(x, training=training, track=track)
@@ -52,8 +50,9 @@ class ValueNetwork(keras.Model):
 class QNetwork(keras.Model):
     """Q_omega: observation [B, D], action [B, A] -> value [B].
 
-    The first layer is written as W_s s + W_a a, so that one update multiplies W_s s once for both actions it asks
-    about (the stored one and the policy's) and never differentiates with respect to the observation.
+    The first layer is written as W_s s + W_a a, so that one update multiplies W_s s once for both
+    actions it asks about (the stored one and the policy's) and never differentiates with respect to
+    the observation.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """Networks without their batch normalisation, for export: in inference mode it is part of the dense layers.
 
-`networks/layers.py` has the equation. A folded network gives the same numbers as the one it was made from, and its
-graph is that of a network which never had a normalisation.
+`networks/layers.py` has the equation. A folded network gives the same numbers as the one it was
+made from, and its graph is that of a network which never had a normalisation.
 """
 
 from __future__ import annotations

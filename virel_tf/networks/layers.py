@@ -4,8 +4,9 @@ With `normalisation="batch"` a network is
 
     BN(input) -> (dense -> activation -> BN) x layers -> dense
 
-and has two modes. In training mode the statistics are those of the batch, and the running ones follow them. In
-inference mode the statistics are the running ones, and each normalisation is part of the dense layer after it:
+and has two modes. In training mode the statistics are those of the batch, and the running ones
+follow them. In inference mode the statistics are the running ones, and each normalisation is part
+of the dense layer after it:
 
     (k x + c) W + b  =  x (k W) + (c W + b)        k = scale / deviation, c = offset - k mean
 
@@ -41,9 +42,7 @@ def he_uniform(
     return keras.initializers.RandomUniform(-bound, bound, seed=seed + (first_row > 0))
 
 
-def orthogonal(
-    fan_in: int, units: int, seed: int, first_row: int = 0
-) -> Callable[..., tf.Tensor]:
+def orthogonal(fan_in: int, units: int, seed: int, first_row: int = 0) -> Callable[..., tf.Tensor]:
     """sqrt(2) times an orthogonal matrix (Saxe et al. 2014).
 
     A part of a layer is rows of the whole layer's matrix.
@@ -64,7 +63,8 @@ def dense(
 ) -> keras.layers.Dense:
     """A layer before its activation; docs/algorithms.md compares the initial weights.
 
-    Where this is a part of a layer, fan_in is that of the whole, and first_row is the part's first row.
+    Where this is a part of a layer, fan_in is that of the whole, and first_row is the part's first
+    row.
     """
     kernel = INITIAL_WEIGHTS[initial_weights](fan_in, units, seed, first_row)
     return keras.layers.Dense(units, kernel_initializer=kernel, **settings)
@@ -82,8 +82,8 @@ def output_layer(units: int, fan_in: int, seed: int, initial_weights: str) -> ke
 class BatchNorm(keras.layers.Layer):
     """Batch normalisation of [B, C] (Ioffe and Szegedy 2015).
 
-    Keras' layer takes moments and elementwise products one by one. TensorFlow's fused operation, which
-    wants images [B, 1, 1, C], is three times as fast on a CPU.
+    Keras' layer takes moments and elementwise products one by one. TensorFlow's fused operation,
+    which wants images [B, 1, 1, C], is three times as fast on a CPU.
     """
 
     def __init__(self, name: str) -> None:
@@ -213,12 +213,12 @@ def folded_dense(norm: BatchNorm, layer: keras.layers.Dense, x: tf.Tensor) -> tf
     """`layer` after `norm` in inference mode."""
     kernel, bias = fold(norm, layer)
     compute = layer.compute_dtype
-    return tf.nn.bias_add(tf.matmul(tf.cast(x, compute), tf.cast(kernel, compute)), tf.cast(bias, compute))
+    return tf.nn.bias_add(
+        tf.matmul(tf.cast(x, compute), tf.cast(kernel, compute)), tf.cast(bias, compute)
+    )
 
 
-def normalise_input(
-    norm: BatchNorm | None, x: tf.Tensor, training: bool, track: bool
-) -> tf.Tensor:
+def normalise_input(norm: BatchNorm | None, x: tf.Tensor, training: bool, track: bool) -> tf.Tensor:
     """The input's batch normalisation, where a network has one."""
     if norm is None:
         return x

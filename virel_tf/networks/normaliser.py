@@ -14,8 +14,12 @@ class Normaliser(keras.layers.Layer):
 
     def __init__(self, size: int) -> None:
         super().__init__(name="normaliser", dtype="float32")
-        self.mean = self.add_weight(shape=(size,), initializer="zeros", trainable=False, name="mean")
-        self.variance = self.add_weight(shape=(size,), initializer="ones", trainable=False, name="variance")
+        self.mean = self.add_weight(
+            shape=(size,), initializer="zeros", trainable=False, name="mean"
+        )
+        self.variance = self.add_weight(
+            shape=(size,), initializer="ones", trainable=False, name="variance"
+        )
         self.count = self.add_weight(shape=(), initializer="zeros", trainable=False, name="count")
         self.built = True
 
@@ -29,8 +33,11 @@ class Normaliser(keras.layers.Layer):
         count = self.count.value + new_count
         new_mean, new_variance = tf.nn.moments(observation, axes=[0])
         shift = new_mean - self.mean.value
-        spread = (self.variance.value * self.count.value + new_variance * new_count
-                  + tf.square(shift) * self.count.value * new_count / count)
+        spread = (
+            self.variance.value * self.count.value
+            + new_variance * new_count
+            + tf.square(shift) * self.count.value * new_count / count
+        )
         self.mean.assign(self.mean.value + shift * new_count / count)
         self.variance.assign(spread / count)
         self.count.assign(count)

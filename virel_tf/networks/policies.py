@@ -17,27 +17,49 @@ LOG_SCALE_RANGE = (-20.0, 2.0)
 class Policy(keras.Model):
     """observation [B, D] -> (loc [B, A], log_scale [B, A]) of the Gaussian before the tanh.
 
-    A deterministic policy acts tanh(loc) and has None for its log_scale. The observation statistics live here, so that
-    wherever the policy goes they go along.
+    A deterministic policy acts tanh(loc) and has None for its log_scale. The observation statistics
+    live here, so that wherever the policy goes they go along.
     """
 
-    def __init__(self, observation_size: int, action_size: int, hidden: int, layers: int, seed: int,
-                 activation: str = "relu", deterministic: bool = False, name: str = "policy",
-                 initial_weights: str = "glorot", normalisation: str = "none") -> None:
+    def __init__(
+        self,
+        observation_size: int,
+        action_size: int,
+        hidden: int,
+        layers: int,
+        seed: int,
+        activation: str = "relu",
+        deterministic: bool = False,
+        name: str = "policy",
+        initial_weights: str = "glorot",
+        normalisation: str = "none",
+    ) -> None:
         super().__init__(name=name)
         self.deterministic, self.activation = deterministic, activation
         self.normaliser = Normaliser(observation_size)
         # Layer normalisation is for the critics alone.
         in_batches = normalisation == "batch"
         self.input_norm = BatchNorm(name="input_norm") if in_batches else None
-        self.hidden = Hidden(observation_size, hidden, layers, activation, "batch" if in_batches else "none", seed,
-                             initial_weights)
-        self.output_layer = output_layer(action_size if deterministic else 2 * action_size, hidden, seed + layers,
-                                         initial_weights)
+        self.hidden = Hidden(
+            observation_size,
+            hidden,
+            layers,
+            activation,
+            "batch" if in_batches else "none",
+            seed,
+            initial_weights,
+        )
+        self.output_layer = output_layer(
+            action_size if deterministic else 2 * action_size,
+            hidden,
+            seed + layers,
+            initial_weights,
+        )
         self(tf.zeros([1, observation_size]), training=True, track=False)
 
-    def call(self, observation: tf.Tensor, training: bool = False,
-             track: bool = True) -> tuple[tf.Tensor, tf.Tensor | None]:
+    def call(
+        self, observation: tf.Tensor, training: bool = False, track: bool = True
+    ) -> tuple[tf.Tensor, tf.Tensor | None]:
         """From an observation that is normalised already. `training`: with the batch's own statistics."""
         x = normalise_input(self.input_norm, observation, training, track)
         x = self.hidden(x, training=training, track=track)
@@ -76,8 +98,13 @@ class Sample(NamedTuple):
     log_scale: tf.Tensor | None  # [B, A]
 
 
-def sample(policy: Policy, observation: tf.Tensor, seed: tf.Tensor, held: bool = False,
-           training: bool = False) -> Sample:
+def sample(
+    policy: Policy,
+    observation: tf.Tensor,
+    seed: tf.Tensor,
+    held: bool = False,
+    training: bool = False,
+) -> Sample:
     """a ~ pi_theta(.|s) and log pi_theta(a|s); where `held`, no gradient flows through the action."""
     loc, log_scale = policy(observation, training=training)
     if log_scale is None:
@@ -86,7 +113,9 @@ def sample(policy: Policy, observation: tf.Tensor, seed: tf.Tensor, held: bool =
     before_tanh = distribution.distribution.sample(seed=seed)
     if held:
         before_tanh = tf.stop_gradient(before_tanh)
-    return Sample(tf.tanh(before_tanh), before_tanh, log_density(distribution, before_tanh), loc, log_scale)
+    return Sample(
+        tf.tanh(before_tanh), before_tanh, log_density(distribution, before_tanh), loc, log_scale
+    )
 
 
 def log_prob_of(policy: Policy, observation: tf.Tensor, before_tanh: tf.Tensor) -> tf.Tensor:

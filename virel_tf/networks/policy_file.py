@@ -17,13 +17,22 @@ from virel_tf.errors import BadNumber, RunError
 from virel_tf.files import atomic_write, ensure_writable
 
 
-def save_policy(path: Path, policy: keras.Model, step: int, critics: Sequence[keras.Model] = (),
-                return_deviation: float = 1.0) -> None:
+def save_policy(
+    path: Path,
+    policy: keras.Model,
+    step: int,
+    critics: Sequence[keras.Model] = (),
+    return_deviation: float = 1.0,
+) -> None:
     """Writes the policy, and the critics of the same moment, whole or not at all.
 
     return_deviation: what the critics' rewards were divided by.
     """
-    weights = {variable.path: variable.value.numpy() for model in (policy, *critics) for variable in model.variables}
+    weights = {
+        variable.path: variable.value.numpy()
+        for model in (policy, *critics)
+        for variable in model.variables
+    }
     for name, value in weights.items():
         if not np.isfinite(value).all():
             raise BadNumber(f"step {step}: the policy's {name} is not finite")
@@ -44,7 +53,9 @@ class SavedWeights(NamedTuple):
     @classmethod
     def of_learner(cls, path: Path, step: int, state: Mapping[str, np.ndarray]) -> SavedWeights:
         """What `save_policy` would have written, from `Learner.state` as the checkpoint in `path` holds it."""
-        played = re.compile(r"learner/(?:policy|[qv]\d+)/\d+/(.+)")  # neither targets nor the optimisers' numbers
+        played = re.compile(
+            r"learner/(?:policy|[qv]\d+)/\d+/(.+)"
+        )  # neither targets nor the optimisers' numbers
         arrays = {match[1]: state[match[0]] for match in map(played.fullmatch, state) if match}
         return cls(path, step, arrays, float(state["learner/return_deviation"]))
 

@@ -1,8 +1,9 @@
 """The running deviation of the discounted return, which rewards are divided by (--reward_scaling=return).
 
-Each environment has a discounted sum G <- gamma G + r of its own, which starts at 0 in every episode, whether the one
-before it terminated or was truncated. The deviation is that of all values of G so far, of all environments together.
-With rewards in these units Q is of order 1 in every environment.
+Each environment has a discounted sum G <- gamma G + r of its own, which starts at 0 in every
+episode, whether the one before it terminated or was truncated. The deviation is that of all values
+of G so far, of all environments together. With rewards in these units Q is of order 1 in every
+environment.
 """
 
 from __future__ import annotations

@@ -7,9 +7,10 @@
 | gtd2, tdc | the Qs themselves, at an action of the policy | yes, weighted by b^T zeta | projected.py |
 | elbo | the Qs themselves, at N actions weighted as pi_omega's | yes | elbo.py |
 
-The losses are in `objective/m_step.py`. The stored s' stands for both samples that `residual` and `elbo` want of what
-follows (s, a). That is exact where the environment's step is deterministic, as MuJoCo's is. Elsewhere they take the
-variance of s' for error (Baird 1995); gtd2 and tdc need one sample only.
+The losses are in `objective/m_step.py`. The stored s' stands for both samples that `residual` and
+`elbo` want of what follows (s, a). That is exact where the environment's step is deterministic, as
+MuJoCo's is. Elsewhere they take the variance of s' for error (Baird 1995); gtd2 and tdc need one
+sample only.
 """
 
 from __future__ import annotations

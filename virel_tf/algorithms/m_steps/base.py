@@ -131,9 +131,7 @@ class MStep:
 
 
 @contextlib.contextmanager
-def watching(
-    variables: list[tf.Variable], persistent: bool = False
-) -> Iterator[tf.GradientTape]:
+def watching(variables: list[tf.Variable], persistent: bool = False) -> Iterator[tf.GradientTape]:
     """A tape that follows these variables and no others."""
     with tf.GradientTape(persistent, watch_accessed_variables=False) as tape:
         tape.watch(variables)
