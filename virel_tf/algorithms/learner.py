@@ -187,7 +187,7 @@ class Learner:
         # M-step of V: J^V(phi), on Q at the policy's action, where the recipe has a V.
         v_loss, v, v_gradients = self._v_step(batch, e_step)
 
-        # The gradients above are of the parameters as they were; only now do these move.
+        # The gradients above are of Q and V as they were; only now do they move.
         self.q_optimiser.apply(m_step.gradients)
         if self.v_variables:
             self.v_optimiser.apply(v_gradients)
