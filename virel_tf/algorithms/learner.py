@@ -179,7 +179,7 @@ class Learner:
 
         # M-step of Q: J^Q(omega), on TD targets.
         m_step = self.m_step(self._m_step_inputs(batch, temperature, update))
-        td_error = self._one_step_td_error(view, update, batch, temperature, m_step)
+        states, td_error = self._one_step_td_error(view, update, batch, temperature, m_step)
 
         # E-step: J^pi(theta), on the same Q, every policy_period updates.
         e_step = self._e_step_if_due(batch, m_step, temperature, update, steps_seen)
@@ -196,8 +196,8 @@ class Learner:
         # What the next update's temperature is made of.
         self.temperature.follow_residual(td_error)
         if self.state_residual:
-            squared = tf.square(tf.reshape(td_error, [-1, config.batch_size]))
-            self.state_residual.learn(batch.observation, tf.reduce_mean(squared, axis=0))
+            squared = tf.square(tf.reshape(td_error, [-1, states.shape[0]]))
+            self.state_residual.learn(states, tf.reduce_mean(squared, axis=0))
         soft_reward_scale = tf.identity(critics.soft_reward_scale())
         critics.follow_means(batch, e_step.entropy, temperature.temperature)
 
@@ -304,26 +304,26 @@ class Learner:
         batch: Transition,
         reading: TemperatureReading,
         m_step: MStepResult,
-    ) -> tf.Tensor:
-        """T Q - Q of this batch, by the one-step operator, whatever Q is regressed on."""
-        config = self.config
-        if config.n_step == 1 and config.epsilon_value == "target":
-            return self.critics.td_error(m_step.regression)
-        if config.n_step > 1:
-            batch = self._draw(view, BATCH, update, config.batch_size)  # the same, one step long
-        regression = self._regression(batch, reading, update)
-        # The prediction is that of the M-step: (s, a) is the same.
-        return self.critics.td_error(regression._replace(predictions=m_step.regression.predictions))
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """(s, T Q - Q of the one-step operator, whatever Q is regressed on).
+
+        With n-step targets it is of as many transitions of its own as there are in a batch for each
+        of `policy_period` updates: the temperature matters when the policy moves.
+        """
+        if self.config.n_step == 1 and self.config.epsilon_value == "target":
+            return batch.observation, self.critics.td_error(m_step.regression)
+        if self.config.n_step > 1:
+            size = math.ceil(self.config.batch_size / self.recipe.policy_period)
+            batch = self._draw(view, BATCH, update, size)
+        return batch.observation, self._td_error(batch, reading, update)
 
     def _td_error(
         self, batch: Transition, reading: TemperatureReading, update: tf.Tensor
     ) -> tf.Tensor:
-        return self.critics.td_error(self._regression(batch, reading, update))
-
-    def _regression(self, batch: Transition, reading: TemperatureReading, update: tf.Tensor):
+        """T Q - Q of a batch on which nothing is learned."""
         online = self.config.epsilon_value == "online"
         inputs = self._m_step_inputs(batch, reading, update)
-        return self.m_step.regression(inputs, online=online, track=False)
+        return self.critics.td_error(self.m_step.regression(inputs, online=online, track=False))
 
     def _e_step_if_due(
         self,
