@@ -16,13 +16,17 @@ def no_inherited_silence(monkeypatch) -> None:
     monkeypatch.delenv("TF_CPP_MIN_LOG_LEVEL", raising=False)
 
 
-@pytest.fixture(scope="session")
-def humanoid(tmp_path_factory) -> UntrainedRun:
-    """Humanoid's actions reach from -0.4 to 0.4; observations are normalised; exported."""
+@pytest.fixture(scope="session", params=["paper", "modern"])
+def humanoid(request, tmp_path_factory) -> UntrainedRun:
+    """Humanoid's actions reach from -0.4 to 0.4; observations are normalised; exported.
+
+    modern: with batch normalisation, and rewards divided by 4.
+    """
     from untrained_run import make_run  # TensorFlow comes in only for the tests that need it
 
     from virel_tf.export.command import export_run
     run = make_run(tmp_path_factory.mktemp("humanoid") / "run", env="Humanoid-v4", variant="beta",
-                   normalise_observations=True, reward_scale=2.5)
+                   preset=request.param, normalise_observations=True, reward_scale=2.5,
+                   return_deviation=4.0)
     export_run(run.folder)
     return run

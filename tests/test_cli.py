@@ -184,8 +184,10 @@ def test_no_flags_are_the_defaults():
 
 def test_values_of_every_kind():
     config = cli.parse_config(["--env=Ant-v5", "--variant", "virel", "--tau=1e-2", "--alpha=2", "--xla",
-                               "--nolayer_norm", "--normalise_observations=True"])
-    assert config == Config(env="Ant-v5", variant="virel", tau=0.01, alpha=2.0, xla=True, normalise_observations=True)
+                               "--nodiagnostics", "--normalise_observations=True",
+                               "--normalisation=layer"])
+    assert config == Config(env="Ant-v5", variant="virel", tau=0.01, alpha=2.0, xla=True,
+                            normalise_observations=True, normalisation="layer")
 
 
 @pytest.mark.parametrize("text", ["100000", "100_000", "1e5", "1E5", "100000.0"])
@@ -195,9 +197,12 @@ def test_whole_numbers_in_other_notations(text):
 
 
 def test_a_flag_beats_the_preset_even_with_the_default_s_value():
-    assert cli.parse_config(["--env=Hopper-v4"]).reward_scale == 5.0
-    assert cli.parse_config(["--env=Hopper-v4", "--reward_scale=2"]).reward_scale == 2.0
-    assert cli.parse_config(["--env=Hopper-v4", "--reward_scale=1"]).reward_scale == 1.0
+    paper = ["--env=Hopper-v4", "--preset=paper"]
+    assert cli.parse_config(paper).reward_scale == 5.0
+    assert cli.parse_config([*paper, "--reward_scale=2"]).reward_scale == 2.0
+    assert cli.parse_config([*paper, "--reward_scale=1"]).reward_scale == 1.0
+    assert cli.parse_config([]).batch_size == 256
+    assert cli.parse_config(["--batch_size=128"]).batch_size == 128
 
 
 def test_a_flagfile_beats_the_preset_and_later_flags_beat_the_flagfile(tmp_path):
@@ -206,12 +211,17 @@ def test_a_flagfile_beats_the_preset_and_later_flags_beat_the_flagfile(tmp_path)
     outer.write_text(f"# a comment\n\n--env=Walker2d-v4\n--flagfile={inner}\n// another\n--hidden=64\n")
     config = cli.parse_config([f"--flagfile={outer}", "--seed=4"])
     assert config == Config(env="Walker2d-v4", reward_scale=7.0, seed=4, hidden=64)
+    paper = cli.parse_config([f"--flagfile={outer}", "--preset=paper"])  # its row for Walker2d is 3
+    assert paper == Config(env="Walker2d-v4", preset="paper", reward_scale=7.0, seed=3, hidden=64)
     assert cli.parse_config(["--seed=4", "--flagfile", str(outer)]).seed == 3
 
 
 def test_the_preset_of_a_flagfile_s_environment_applies(tmp_path):
     (tmp_path / "env.flags").write_text("--env=Humanoid-v5\n")
-    assert cli.parse_config([f"--flagfile={tmp_path / 'env.flags'}"]).lambda_beta == 4e-4
+    flagfile = f"--flagfile={tmp_path / 'env.flags'}"
+    assert cli.parse_config([flagfile, "--preset=paper"]).lambda_beta == 4e-4
+    assert cli.parse_config([]).random_steps == 1000
+    assert cli.parse_config([flagfile]).random_steps == 5000
 
 
 def test_parse_config_raises_what_the_program_prints():
@@ -253,9 +263,10 @@ def test_export_prints_one_line_of_json(put, capsys):
 
 
 def test_benchmark_gets_the_config_and_the_seconds(put, capsys):
-    put("virel_tf.benchmark.command", "run_benchmark", lambda config, seconds: {"same": config == Config(
-        env="Hopper-v4", reward_scale=5.0), "type": type(config).__name__, "seconds": seconds})
-    assert cli.main(["benchmark", "--env=Hopper-v4", "--seconds=3"]) == 0
+    expected = Config(env="Hopper-v4", preset="paper", reward_scale=5.0)
+    put("virel_tf.benchmark.command", "run_benchmark", lambda config, seconds: {
+        "same": config == expected, "type": type(config).__name__, "seconds": seconds})
+    assert cli.main(["benchmark", "--env=Hopper-v4", "--preset=paper", "--seconds=3"]) == 0
     assert json.loads(capsys.readouterr().out) == {"same": True, "type": "Config", "seconds": 3.0}
 
 

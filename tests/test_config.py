@@ -7,12 +7,14 @@ import json
 
 import pytest
 
+from virel_tf.algorithms import RECIPES
 from virel_tf.cli import parse_config, read_flags
 from virel_tf.config import Config, allowed, differences, preset_files, presets_folder, read_config
 from virel_tf.errors import ConfigError
 
 FIELDS = {field.name: field for field in dataclasses.fields(Config)}
 PRESET_FILES = sorted(presets_folder().glob("*/*.flags"))
+PRESETS = sorted({path.parent.name for path in PRESET_FILES}) + ["none"]
 
 
 def test_every_default_is_allowed_and_explained():
@@ -25,6 +27,7 @@ def test_every_default_is_allowed_and_explained():
     ("seed", -1), ("seed", 1.5), ("seed", True), ("seed", "1"), ("total_steps", 0), ("total_steps", 10**400),
     ("discount", 1.1), ("tau", 0.0), ("tau", float("nan")), ("reward_scale", float("inf")), ("epsilon_p", 0.5),
     ("variant", "dqn"), ("variant", ""), ("xla", 1), ("env", ""), ("env", None),
+    ("env", []), ("variant", []), ("variant", None), ("preset", []), ("preset", "papers"),
 ])
 def test_a_value_that_is_not_allowed_is_named(name, value):
     with pytest.raises(ConfigError, match=f"^--{name}: .*must be"):
@@ -39,7 +42,7 @@ def test_whole_numbers_become_floats_where_a_number_is_meant():
 def test_a_near_miss_gets_a_hint_and_a_far_one_none():
     with pytest.raises(ConfigError, match=r"\(did you mean beta\?\)$"):
         Config(variant="Bta")
-    with pytest.raises(ConfigError, match="one of virel, beta, .*mpo$"):
+    with pytest.raises(ConfigError, match="one of virel, beta, .*redq$"):
         Config(variant="dqn")
 
 
@@ -77,19 +80,51 @@ TABLE = [("Humanoid", "lambda_beta", 4e-4), ("Hopper", "reward_scale", 5.0), ("H
 @pytest.mark.parametrize("family, name, value", TABLE)
 def test_preset_row_is_found_by_environment_of_any_version(env, family, name, value):
     env = env.format(family)
-    assert parse_config([f"--env={env}"]) == dataclasses.replace(Config(env=env), **{name: value})
+    plain = Config(env=env, preset="none")
+    assert parse_config([f"--env={env}", "--preset=paper"]) == dataclasses.replace(
+        plain, preset="paper", **{name: value})
 
 
 @pytest.mark.parametrize("env", ["Ant-v4", "HumanoidStandup-v4", "Swimmer-v5", "InvertedPendulum-v4"])
-def test_the_defaults_are_the_table_for_all_other_environments(env):
-    config = parse_config([f"--env={env}"])
-    assert config == Config(env=env)
+def test_the_defaults_of_the_fields_are_the_paper_s_table_for_all_other_environments(env):
+    config = parse_config([f"--env={env}", "--preset=paper"])
+    assert config == dataclasses.replace(Config(env=env, preset="none"), preset="paper")
     assert dict(eval_steps=1000, path_length=999, discount=0.99, batch_size=128, hidden=300, lambda_beta=4e-3,
                 reward_scale=1.0, value_learning_rate=3e-4, policy_learning_rate=3e-4).items() \
         <= dataclasses.asdict(config).items()
 
 
+@pytest.mark.parametrize("env", ["Hopper-v4", "Humanoid-v4", "Swimmer-v5", "virel_tf/NaN-v0"])
+def test_the_preset_is_modern_unless_told_and_the_same_in_every_environment(env):
+    config = parse_config([f"--env={env}"])
+    assert config == Config(env=env, preset="modern")
+    assert dataclasses.replace(config, env="Ant-v4") == Config(env="Ant-v4")
+    expected = dict(preset="modern", normalisation="batch", critics=2, bootstrap="self",
+                    policy_period=3, reward_scaling="return", eval_episodes=5)
+    assert expected.items() <= dataclasses.asdict(config).items()
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("variant", ["beta", "sac", "ddpg", "td3", "crossq", "redq"])
+@pytest.mark.parametrize("env", ["Hopper-v4", "Humanoid-v5", "InvertedPendulum-v4"])
+def test_settings_are_the_same_in_python_and_on_the_command_line(env, variant, preset):
+    flags = [f"--env={env}", f"--variant={variant}", f"--preset={preset}"]
+    assert Config(env=env, variant=variant, preset=preset) == parse_config(flags)
+    given = Config(env=env, variant=variant, preset=preset, reward_scale=1, batch_size=64)
+    assert given == parse_config([*flags, "--reward_scale=1", "--batch_size=64"])
+
+
+@pytest.mark.parametrize("variant", RECIPES)
+@pytest.mark.parametrize("env", ["Hopper-v4", "InvertedPendulum-v4"])
+def test_settings_without_a_preset_are_the_same_in_python_and_on_the_command_line(env, variant):
+    config = Config(env=env, variant=variant)
+    assert config == parse_config([f"--env={env}", f"--variant={variant}"])
+    assert config == Config(env=env, variant=variant, preset="modern")
+
+
 def test_preset_none_is_the_defaults():
+    defaults = {field.name: field.default for field in FIELDS.values()}
+    assert dataclasses.asdict(Config(preset="none")) == defaults | {"preset": "none"}
     assert preset_files("none", "Humanoid-v4", "beta") == []
     assert parse_config(["--env=Humanoid-v4", "--preset=none"]) == Config(env="Humanoid-v4", preset="none")
 
@@ -120,15 +155,39 @@ def test_beta_s_lambda_follows_the_scale_of_rewards():
         assert paper.alpha / paper.reward_scale == plain.alpha  # and so does virel's constant
 
 
+@pytest.mark.parametrize("saved, normalisation, temperature", [
+    ({"variant": "sac"}, "none", "constant"),
+    ({"variant": "sac", "temperature": "learned", "layer_norm": True}, "layer", "learned"),
+    ({"variant": "beta", "layer_norm": False}, "none", "variant"),
+    ({"variant": "sac", "normalisation": "batch"}, "batch", "variant"),  # of this version
+])
+def test_settings_of_the_version_before_mean_what_they_meant(tmp_path, saved, normalisation,
+                                                             temperature):
+    """No preset is applied to them: a setting that was not saved then has the value it had then."""
+    saved = {"env": "Hopper-v4", "seed": 1, "preset": "paper"} | saved
+    (tmp_path / "config.json").write_text(json.dumps(saved))
+    settings = read_config(tmp_path)
+    config = Config(**settings)
+    assert (config.normalisation, config.temperature) == (normalisation, temperature)
+    assert (config.critics, config.bootstrap, config.reward_scale) == (0, "variant", 1.0)
+
+
 def test_settings_of_another_version_are_named(tmp_path):
     (tmp_path / "config.json").write_text('{"seed": 1, "lambda_from_rewards": false}')
     with pytest.raises(ConfigError, match="settings this one does not have: lambda_from_rewards"):
         read_config(tmp_path)
 
 
+def preset_rows(path) -> dict:
+    return read_flags(dataclasses.fields(Config), [f"--flagfile={path}"])
+
+
 @pytest.mark.parametrize("path", PRESET_FILES, ids=lambda path: f"{path.parent.name}/{path.name}")
 def test_a_preset_file_sets_differences_only_and_names_its_table(path):
-    values = read_flags(dataclasses.fields(Config), [f"--flagfile={path}"])
-    assert all(value != FIELDS[name].default for name, value in values.items())
+    values = preset_rows(path)
+    before = {name: field.default for name, field in FIELDS.items()}
+    if path.name != "all.flags":  # which comes first, in the presets that have it
+        before |= preset_rows(path.with_name("all.flags"))
+    assert [name for name, value in values.items() if value == before[name]] == []
     assert values.keys().isdisjoint({"env", "preset", "seed", "run_dir"})
     assert "table" in path.read_text(encoding="utf-8").splitlines()[0]

@@ -53,13 +53,16 @@ def test_a_policy_without_density_is_refused():
         Config(variant="ddpg", diagnostics=True)
 
 
-def test_a_run_logs_them(tmp_path):
-    subprocess.run([sys.executable, "-m", "virel_tf", "--env=InvertedPendulum-v4", "--variant=beta", "--diagnostics",
-                    "--hidden=16", "--batch_size=16", "--total_steps=600", "--random_steps=200", "--eval_every=200",
-                    "--eval_steps=50", "--replay_size=1000", "--threads=1", f"--run_dir={tmp_path}"], check=True,
-                   stdout=subprocess.DEVNULL)
+@pytest.mark.parametrize("preset", ["paper", "modern"])
+def test_a_run_logs_them(tmp_path, preset):
+    subprocess.run([sys.executable, "-m", "virel_tf", "--env=InvertedPendulum-v4", "--variant=beta",
+                    "--diagnostics", f"--preset={preset}", "--hidden=16", "--batch_size=16",
+                    "--total_steps=600", "--random_steps=200", "--eval_every=200", "--eval_steps=50",
+                    "--replay_size=1000", "--threads=1", f"--run_dir={tmp_path}"],
+                   check=True, stdout=subprocess.DEVNULL)
     rows = list(csv.DictReader((tmp_path / "metrics.csv").open()))
     assert all(rows[0][name] == "" for name in DIAGNOSTICS)  # nothing learned yet
     for row in rows[1:]:
         assert float(row["elbo"]) == pytest.approx(float(row["log_partition"]) - float(row["boltzmann_kl"]), rel=1e-4)
-        assert 0 <= float(row["boltzmann_kl"]) <= math.log(64)
+        # log mean exp(w) - mean(w) of the log weights w: not negative, and without an upper bound.
+        assert 0 <= float(row["boltzmann_kl"]) < math.inf

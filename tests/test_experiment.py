@@ -35,8 +35,13 @@ def test_seeds_are_how_many_or_which(text, seeds):
 
 
 def test_each_cell_has_its_own_row_of_the_preset(tmp_path):
-    hopper, humanoid = cells_of(tmp_path, envs="Hopper-v4,Humanoid-v4", variants="beta", seeds="1")
+    hopper, humanoid = cells_of(tmp_path / "paper", {"preset": "paper"}, seeds="1",
+                                envs="Hopper-v4,Humanoid-v4", variants="beta")
     assert (hopper.config.reward_scale, humanoid.config.reward_scale) == (5.0, 1.0)
+    cells = cells_of(tmp_path / "modern", envs="Hopper-v4,InvertedPendulum-v4",
+                     variants="beta,ddpg", seeds="1")
+    assert [(cell.config.critics, cell.config.random_steps) for cell in cells] == [
+        (2, 5000), (1, 5000), (2, 1000), (1, 1000)]
 
 
 def test_training_flags_and_sweeps_reach_every_cell(tmp_path):
@@ -50,7 +55,7 @@ def test_training_flags_and_sweeps_reach_every_cell(tmp_path):
 
 
 def test_a_cells_command_trains_its_settings(tmp_path):
-    training = read_flags(TRAINING_FLAGS, ["--nonormalise_observations", "--layer_norm"])
+    training = read_flags(TRAINING_FLAGS, ["--nonormalise_observations", "--normalisation=layer"])
     for cell in cells_of(tmp_path, training, envs="Hopper-v4", variants="beta,ddpg", seeds="1", sweep="tau=0.1,0.2"):
         assert cell.command[1:4] == ["-m", "virel_tf", "train"]
         assert parse_config(list(cell.flags)) == cell.config

@@ -13,9 +13,9 @@ from test_training import assert_same_run, command
 
 pytestmark = pytest.mark.slow
 
-GRID = ["experiment", "--envs=Hopper-v4", "--variants=virel", "--seeds=3", "--total_steps=2000", "--hidden=16",
-        "--batch_size=16", "--random_steps=200", "--eval_every=500", "--eval_steps=100", "--checkpoint_every=200",
-        "--replay_size=1000"]
+GRID = ["experiment", "--envs=Hopper-v4", "--variants=virel", "--preset=paper", "--seeds=3",
+        "--total_steps=2000", "--hidden=16", "--batch_size=16", "--random_steps=200", "--eval_every=500",
+        "--eval_steps=100", "--checkpoint_every=200", "--replay_size=1000"]
 CELLS = [f"Hopper-v4/virel/seed{seed}" for seed in (1, 2, 3)]
 
 

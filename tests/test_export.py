@@ -16,6 +16,7 @@ from virel_tf.evaluate.saved_run import read_weights, restore_critics, restore_p
 from virel_tf.export.metadata import layout
 from virel_tf.export.signatures import ServedPolicy
 from virel_tf.networks.actor import Actor
+from virel_tf.networks.folding import without_batch_norm
 
 
 @pytest.fixture(scope="module")
@@ -27,8 +28,11 @@ def signatures(humanoid):
 def served(run: UntrainedRun) -> ServedPolicy:
     """What `export_run` would write of the run."""
     weights = read_weights(run.folder, "best")
-    return ServedPolicy(restore_policy(run.config, run.env, weights), restore_critics(run.config, run.env, weights),
-                        run.env, run.config.reward_scale)
+    policy = without_batch_norm(restore_policy(run.config, run.env, weights))
+    critics = restore_critics(run.config, run.env, weights)
+    critics.qs, critics.vs = ([without_batch_norm(network) for network in networks]
+                              for networks in (critics.qs, critics.vs))
+    return ServedPolicy(policy, critics, run.env, run.reward_factor)
 
 
 def ask(signature, **inputs) -> dict[str, np.ndarray]:
@@ -36,16 +40,17 @@ def ask(signature, **inputs) -> dict[str, np.ndarray]:
             signature(**{name: tf.constant(value, tf.float32) for name, value in inputs.items()}).items()}
 
 
-def test_signatures_are_plain_tensors_with_names(signatures):
+def test_signatures_are_plain_tensors_with_names(humanoid, signatures):
     shapes = {name: ({key: spec.shape.as_list() for key, spec in function.structured_input_signature[1].items()},
                      {key: spec.shape.as_list() for key, spec in function.structured_outputs.items()})
               for name, function in signatures.items()}
     observation, action = {"observation": [None, 376]}, {"action": [None, 17]}
+    value = {"q": [None], "v": [None]} if humanoid.config.preset == "paper" else {"q": [None]}
     assert shapes == {
         "serving_default": (observation, action),
         "sample": (observation | {"noise": [None, 17]}, action | {"log_prob": [None]}),
         "distribution": (observation, {"loc": [None, 17], "scale": [None, 17]}),
-        "value": (observation | action, {"q": [None], "v": [None]}),
+        "value": (observation | action, value),
     }
 
 
@@ -60,7 +65,23 @@ def test_the_action_is_the_training_policy_s(humanoid, signatures, rows):
 def test_the_action_is_the_actor_s_too(humanoid, signatures):
     observation = humanoid.observations(100)
     action = ask(signatures["serving_default"], observation=observation)["action"]
-    np.testing.assert_allclose(action / 0.4, Actor(humanoid.policy).mean_action(observation), rtol=0, atol=1e-5)
+    acted = 0.4 * Actor(humanoid.policy).mean_action(observation)
+    np.testing.assert_allclose(action, acted, rtol=0, atol=1e-6)
+
+
+def test_the_statistics_of_batch_normalisation_matter(humanoid):
+    """Else the tests here would pass with an export that left them out."""
+    statistics = [variable for variable in humanoid.policy.non_trainable_variables
+                  if "normaliser" not in variable.path]
+    assert len(statistics) == (6 if humanoid.config.preset == "modern" else 0)
+    observation = humanoid.observations(100)
+    before, values = humanoid.action(observation), [variable.numpy() for variable in statistics]
+    for variable in statistics:
+        variable.assign(tf.fill(variable.shape, float("variance" in variable.path)))
+    after = humanoid.action(observation)
+    for variable, value in zip(statistics, values, strict=True):
+        variable.assign(value)
+    assert (np.abs(after - before).mean() > 0.01) == (humanoid.config.preset == "modern")
 
 
 @pytest.mark.parametrize("rows", [0, 1, 7])
@@ -79,8 +100,11 @@ def test_a_sample_is_the_noise_s_and_its_density_that_of_own_units(humanoid, sig
     np.testing.assert_allclose(distribution["scale"], scale, rtol=1e-5)
 
 
-def test_densities_of_all_actions_add_up_to_one(tmp_path):
-    run = make_run(tmp_path, env="InvertedPendulum-v4")  # one number between -3 and 3
+# With these seeds the Gaussian is narrow: no mass at the bounds.
+@pytest.mark.parametrize("preset, seed", [("paper", 1), ("modern", 4)])
+def test_densities_of_all_actions_add_up_to_one(tmp_path, preset, seed):
+    # Its action is one number between -3 and 3.
+    run = make_run(tmp_path, env="InvertedPendulum-v4", preset=preset, seed=seed)
     noise = np.linspace(-6, 6, 4001)[:, None]
     answer = ask(served(run).signatures()["sample"], noise=noise,
                  observation=np.repeat(run.observations(1), len(noise), axis=0))
@@ -94,18 +118,27 @@ def test_the_value_is_the_critics_in_the_environment_s_rewards(humanoid, signatu
     observation, action = humanoid.observations(rows), np.random.default_rng(1).uniform(-1, 1, [rows, 17])
     normalised = humanoid.policy.normaliser(tf.constant(observation))
     answer = ask(signatures["value"], observation=observation, action=0.4 * action)
-    q = humanoid.critics.qs[0](normalised, tf.constant(action, tf.float32))
-    np.testing.assert_allclose(answer["q"], q / 2.5, rtol=1e-5, atol=1e-5)
-    np.testing.assert_allclose(answer["v"], humanoid.critics.vs[0](normalised) / 2.5, rtol=1e-5, atol=1e-5)
+    qs = [q(normalised, tf.constant(action, tf.float32)) for q in humanoid.critics.qs]
+    # Training's factor: 2.5, and with the modern preset's reward_scaling=return divided by 4.
+    critics, factor = {"paper": (1, 2.5), "modern": (2, 2.5 / 4)}[humanoid.config.preset]
+    assert len(qs) == critics
+    np.testing.assert_allclose(answer["q"], np.min(qs, axis=0) / factor, rtol=1e-5, atol=1e-5)
+    assert ("v" in answer) == bool(humanoid.critics.vs) == (humanoid.config.preset == "paper")
+    for v in humanoid.critics.vs:
+        np.testing.assert_allclose(answer["v"], v(normalised) / factor, rtol=1e-5, atol=1e-5)
     outside = ask(signatures["value"], observation=observation, action=np.full([rows, 17], 9.0))
     bound = ask(signatures["value"], observation=observation, action=np.full([rows, 17], 0.4))
     np.testing.assert_array_equal(outside["q"], bound["q"])
 
 
 @pytest.mark.parametrize("settings, names", [
-    (dict(variant="sac", layer_norm=True, activation="silu"), {"q"}),
-    (dict(variant="virel2", activation="elu"), {"q", "v"}),
-    (dict(variant="ddpg", activation="tanh"), {"q"}),
+    (dict(preset="none", variant="sac", normalisation="layer", activation="silu"), {"q"}),
+    (dict(preset="none", variant="virel2", activation="elu"), {"q", "v"}),
+    (dict(preset="none", variant="ddpg", activation="tanh"), {"q"}),
+    (dict(preset="none", variant="virel2", normalisation="batch"), {"q", "v"}),
+    (dict(variant="crossq", activation="elu"), {"q"}),
+    (dict(variant="td3", activation="tanh"), {"q"}),
+    (dict(variant="redq"), {"q"}),
 ])
 def test_other_variants(tmp_path, settings, names):
     run = make_run(tmp_path, env="Hopper-v4", **settings)
@@ -116,11 +149,13 @@ def test_other_variants(tmp_path, settings, names):
     qs = [q(tf.constant(observation), tf.constant(action)).numpy() for q in run.critics.qs]
     np.testing.assert_allclose(answer["q"], np.min(qs, axis=0), rtol=1e-5, atol=1e-5)
     assert set(answer) == names
-    assert ("sample" in functions, "distribution" in functions) == (settings["variant"] != "ddpg",) * 2
+    stochastic = settings["variant"] not in ("ddpg", "td3")
+    assert ("sample" in functions, "distribution" in functions) == (stochastic, stochastic)
 
 
-def test_networks_trained_in_bfloat16_answer_in_float32(tmp_path):
-    run = make_run(tmp_path, env="Hopper-v4", precision="mixed_bfloat16")
+@pytest.mark.parametrize("preset", ["paper", "modern"])
+def test_networks_trained_in_bfloat16_answer_in_float32(tmp_path, preset):
+    run = make_run(tmp_path, env="Hopper-v4", preset=preset, precision="mixed_bfloat16")
     observation = run.observations(100)
     tf.keras.config.set_dtype_policy("mixed_bfloat16")  # as a learner of this precision leaves it
     try:
@@ -157,7 +192,7 @@ def test_the_layout_tells_where_each_part_of_an_observation_lies():
 
 def test_actions_in_whole_numbers_and_off_centre_bounds(tmp_path):
     env = Environment(Odd())
-    run = make_run(tmp_path, env="Hopper-v4")  # eleven numbers in, three out
+    run = make_run(tmp_path, env="Hopper-v4", preset="paper")  # eleven numbers in, three out
     policy = ServedPolicy(run.policy, run.critics, env, 1.0)
     policy.observation_size = 11
     functions, observation = policy.signatures(), run.observations(200)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from virel_tf.algorithms.recipe import Recipe
@@ -24,7 +26,9 @@ def test_parts_that_do_not_go_together_are_named(flags, named):
 def test_flags_exchange_parts():
     assert Config(variant="virel2", critics=3).recipe.critics == ("hard", "soft", "hard")
     assert Config(variant="virel1", temperature="scaled_residual").recipe.temperature == "scaled_residual"
-    assert Config(variant="virel").recipe == RECIPES["virel"]
+    assert Config(variant="virel", preset="none").recipe == RECIPES["virel"]
+    assert Config(variant="virel").recipe == dataclasses.replace(  # the modern preset's parts
+        RECIPES["virel"], critics=("hard", "hard"), bootstrap="self", policy_period=3)
 
 
 DETERMINISTIC = dict(policy="deterministic", e_step="deterministic", temperature="zero",

@@ -21,9 +21,14 @@ from virel_tf.config import Config
     (dict(variant="virel", m_step="elbo"), {"epsilon_estimator", "epsilon_warmup", "tau", "epsilon_value"}),
     (dict(variant="ddpg", alpha=0.3), {"alpha"}),
     (dict(variant="virel", m_step="residual", bootstrap="optimal_q"), {"bootstrap", "climb_steps", "tau"}),
+    (dict(variant="beta", preset="modern"),
+     {"tau", "eval_steps", "target_noise_sigma", "exploration_sigma"}),
+    (dict(variant="virel", preset="modern"), {"tau", "temperature_bound", "epsilon_critics"}),
+    (dict(variant="beta", bootstrap="v", preset="modern"), {"target_subset"}),  # V is one
 ])
 def test_idle_settings_are_named(settings, idle):
-    named = {note.split()[0].removeprefix("--") for note in notes_on_unused(Config(**settings), idle)}
+    config = Config(**{"preset": "paper", **settings})
+    named = {note.split()[0].removeprefix("--") for note in notes_on_unused(config, idle)}
     assert named == idle
 
 
@@ -38,9 +43,14 @@ def test_idle_settings_are_named(settings, idle):
     (dict(variant="sac", temperature="scaled_residual", epsilon_critics="minimum"), {"epsilon_critics"}),
     (dict(variant="virel", m_step="residual", e_step="score"), {"tau"}),  # the slow V is the baseline
     (dict(variant="ddpg", m_step="residual"), {"tau"}),  # the slow policy chooses a'
+    (dict(variant="beta", preset="modern"), {"epsilon_critics", "temperature_bound", "eval_episodes"}),
+    (dict(variant="beta", preset="modern", bootstrap="v"), {"tau"}),
+    (dict(variant="td3"), {"target_noise_sigma", "target_noise_clip", "exploration_sigma", "tau"}),
+    (dict(variant="redq", preset="modern"), {"target_subset", "tau"}),
 ])
 def test_settings_in_use_are_not(settings, busy):
-    assert notes_on_unused(Config(**settings), {*busy, "seed", "hidden"}) == []
+    config = Config(**{"preset": "paper", **settings})
+    assert notes_on_unused(config, {*busy, "seed", "hidden"}) == []
 
 
 def test_the_rules_speak_of_settings_that_exist():

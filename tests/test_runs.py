@@ -17,6 +17,7 @@ from virel_tf.config import Config
 from virel_tf.errors import ConfigError
 from virel_tf.experiments.command_line import command_of
 from virel_tf.experiments.grid import make_cells
+from virel_tf.experiments.identity import with_default_settings
 from virel_tf.experiments.record import write_record
 from virel_tf.experiments.runs import Missing, read_experiment, read_runs
 
@@ -25,10 +26,13 @@ HOPPER = ("--env=Hopper-v4", "--variant=virel")
 
 @pytest.mark.parametrize("flags", [
     [],
-    ["--env=Hopper-v4", "--reward_scale=1", "--seed=7"],  # the preset gives 5
+    ["--env=Hopper-v4", "--batch_size=128", "--seed=7"],  # the preset gives 256
+    ["--env=Hopper-v4", "--preset=paper", "--reward_scale=1", "--seed=7"],  # the preset gives 5
+    ["--variant=redq", "--policy_period=3", "--noxla"],
     ["--env=HalfCheetah-v4", "--variant=sac", "--preset=haarnoja2018b", "--total_steps=100_000", "--threads=1"],
-    ["--preset=none", "--env=Hopper-v4", "--layer_norm", "--tau=1e-3", "--resume=never"],
-    ["--run_dir=some where/it's", "--m_step=tdc", "--variant=virel", "--target_entropy=-2"],
+    ["--preset=none", "--env=Hopper-v4", "--normalisation=layer", "--tau=1e-3", "--resume=never"],
+    ["--run_dir=some where/it's", "--preset=paper", "--m_step=tdc", "--variant=virel",
+     "--target_entropy=-2"],
 ], ids=lambda flags: " ".join(flags) or "defaults")
 def test_the_command_of_a_run_gives_its_settings_again(flags):
     config = parse_config(flags)
@@ -39,8 +43,8 @@ def test_the_command_of_a_run_gives_its_settings_again(flags):
 def test_the_commands_of_the_published_runs_give_their_settings_again():
     checked = 0
     for path in Path(__file__).parent.parent.joinpath("results").rglob("config.json"):
-        settings = json.loads(path.read_text())
-        if set(settings) == set(Config.__dataclass_fields__):  # else it is of an older version
+        settings = with_default_settings(json.loads(path.read_text()))
+        if set(settings) == set(Config.__dataclass_fields__):  # else a setting of it is gone
             assert parse_config(shlex.split(command_of(settings))[1:]) == Config(**settings), path
             checked += 1
     assert checked
@@ -52,8 +56,11 @@ def test_a_command_tells_only_what_the_preset_does_not():
 
 
 def test_the_command_of_an_unknown_preset_tells_every_difference_to_the_defaults():
-    settings = dataclasses.asdict(parse_config(["--env=Hopper-v4"])) | {"preset": "lost"}
-    assert {"--preset=none", "--reward_scale=5.0"} <= set(shlex.split(command_of(settings)))
+    for preset, told in (("paper", "--reward_scale=5.0"), ("modern", "--normalisation=batch")):
+        config = parse_config(["--env=Hopper-v4", f"--preset={preset}"])
+        command = shlex.split(command_of(dataclasses.asdict(config) | {"preset": "lost"}))
+        assert {"--preset=none", told} <= set(command)
+        assert parse_config(command[1:]) == dataclasses.replace(config, preset="none")
 
 
 def test_runs_are_found_below_the_folders_each_once(tmp_path):
@@ -127,14 +134,15 @@ def test_a_variant_that_only_another_program_has_is_shown_last(tmp_path):
 def test_other_settings_make_another_group_that_says_so(tmp_path):
     write_run(tmp_path / "a", [1.0], *HOPPER, "--threads=1", "--total_steps=5000")
     write_run(tmp_path / "b", [1.0], *HOPPER, "--seed=2", "--threads=2", "--checkpoint_every=9", "--run_dir=x")
-    write_run(tmp_path / "c", [1.0], *HOPPER, "--m_step=tdc")
-    write_run(tmp_path / "d", [1.0], *HOPPER, "--m_step=tdc", "--hidden=64")
-    write_run(tmp_path / "e", [1.0], "--env=Walker2d-v4", "--variant=virel", "--m_step=tdc", "--tau=0.1")
+    write_run(tmp_path / "c", [1.0], *HOPPER, "--e_step=score")
+    write_run(tmp_path / "d", [1.0], *HOPPER, "--e_step=score", "--hidden=64")
+    write_run(tmp_path / "e", [1.0], "--env=Walker2d-v4", "--variant=virel", "--e_step=score",
+              "--tau=0.1")
     experiment = read_experiment([tmp_path])
     assert [(group.env, group.label, group.seeds) for group in experiment.groups] == [
-        ("Hopper-v4", "virel", [1, 2]), ("Hopper-v4", "virel, m_step=tdc", [1]),
-        ("Hopper-v4", "virel, m_step=tdc, hidden=64", [1]),
-        ("Walker2d-v4", "virel, tau=0.1, m_step=tdc", [1])]
+        ("Hopper-v4", "virel", [1, 2]), ("Hopper-v4", "virel, e_step=score", [1]),
+        ("Hopper-v4", "virel, e_step=score, hidden=64", [1]),
+        ("Walker2d-v4", "virel, tau=0.1, e_step=score", [1])]
 
 
 def test_a_preset_stands_for_the_settings_it_brings(tmp_path):
@@ -218,7 +226,7 @@ def test_a_recorded_cell_that_was_finished_by_hand_is_not_missing(tmp_path):
 
 
 @pytest.mark.parametrize("sweep, label", [("tau=1e-2;hidden=64", "beta, tau=0.01, hidden=64"),
-                                          ("layer_norm=1", "beta, layer_norm=True"), ("tau=5e-3", "beta")])
+                                          ("diagnostics=1", "beta, diagnostics=True"), ("tau=5e-3", "beta")])
 def test_a_swept_cell_is_labelled_like_its_run(tmp_path, sweep, label):
     """Beside a plain run; the last sweeps over the value that the plain run has anyway."""
     write_run(tmp_path / "plain", [1.0, 2.0], "--env=Hopper-v4")

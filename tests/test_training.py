@@ -15,14 +15,20 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from virel_tf import load_policy
+from virel_tf.envs import make_env
+from virel_tf.evaluate.saved_run import read_run, read_weights, restore_critics, restore_policy
 from virel_tf.experiments.folder import in_use
 from virel_tf.export.command import export_run
+from virel_tf.networks.actor import Actor
 from virel_tf.train.loop import only_writer
 
-SMALL = ["--env=Hopper-v4", "--hidden=32", "--batch_size=32", "--random_steps=200", "--eval_every=500",
+TINY = ["--env=Hopper-v4", "--hidden=32", "--batch_size=32", "--random_steps=200", "--eval_every=500",
          "--eval_steps=100", "--checkpoint_every=400", "--replay_size=1000", "--epsilon_samples=600", "--threads=1"]
+SMALL = [*TINY, "--preset=paper"]
+MODERN = [*TINY, "--preset=modern", "--eval_episodes=2"]
 WALL_CLOCK = ("seconds", "steps_per_s")
 
 
@@ -62,6 +68,14 @@ def uninterrupted(tmp_path_factory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="module")
+def modern(tmp_path_factory) -> Path:
+    """Batch normalisation, no target network, rewards divided by the deviation of the return."""
+    folder = tmp_path_factory.mktemp("modern") / "whole"
+    virel(*MODERN, "--total_steps=2000", f"--run_dir={folder}")
+    return folder
+
+
 def test_a_run_leaves_what_a_user_expects(uninterrupted):
     assert json.loads((uninterrupted / "config.json").read_text())["reward_scale"] == 5.0  # the paper's row for Hopper
     assert [row["step"] for row in metrics(uninterrupted)] == ["500", "1000", "1500", "2000"]
@@ -87,6 +101,61 @@ def test_a_run_exports_the_policies_it_saved(uninterrupted):
         np.testing.assert_allclose(policy(observation), np.tanh(loc), rtol=0, atol=1e-6)
         row = next(row for row in metrics(uninterrupted) if int(row["step"]) == policy.metadata["step"])
         assert float(row["eval_return"]) == policy.metadata["return"]
+
+
+def batch_normalised(saved: dict[str, np.ndarray], layer: str, x: np.ndarray) -> np.ndarray:
+    """By the running statistics, in float64."""
+    scale, offset, mean, variance = (saved[f"policy/{layer}/{name}"].astype(np.float64)
+                                     for name in ("scale", "offset", "mean", "variance"))
+    return scale * (x - mean) / np.sqrt(variance + 1e-3) + offset
+
+
+def test_a_batch_normalised_run_exports_the_policies_it_saved(modern):
+    noise = np.random.default_rng(0).normal(size=[100, 11])
+    for which in ("best", "last"):
+        with np.load(modern / "policies" / f"{which}.npz") as file:
+            saved = dict(file)
+        for layer in ("input_norm", "hidden/norm0", "hidden/norm1"):  # training has moved them
+            assert np.abs(saved[f"policy/{layer}/mean"]).max() > 0.1
+            assert np.abs(saved[f"policy/{layer}/variance"] - 1).max() > 0.1
+        mean, variance = (saved[f"policy/input_norm/{name}"] for name in ("mean", "variance"))
+        observation = (mean + np.sqrt(variance) * noise).astype(np.float32)  # as in training
+        x = batch_normalised(saved, "input_norm", observation)
+        for i in range(2):
+            kernel, bias = (saved[f"policy/hidden/dense{i}/{name}"] for name in ("kernel", "bias"))
+            x = batch_normalised(saved, f"hidden/norm{i}", np.maximum(x @ kernel + bias, 0))
+        loc = (x @ saved["policy/output/kernel"] + saved["policy/output/bias"])[:, :3]
+        action = load_policy(modern / "policy" / which)(observation)
+        # float32 loses a digit in k x + c where the mean is many deviations from 0.
+        np.testing.assert_allclose(action, np.tanh(loc), rtol=0, atol=1e-5)
+        config = read_run(modern)
+        policy = restore_policy(config, make_env(config.env), read_weights(modern, which))
+        np.testing.assert_allclose(action, policy.mean_action(observation), rtol=0, atol=5e-6)
+        np.testing.assert_allclose(action, Actor(policy).mean_action(observation), rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("which", ["best", "last", "2000"])
+def test_the_values_a_run_exports_are_in_the_environment_s_rewards(modern, which):
+    if which.isdecimal():
+        export_run(modern, which)
+    config, weights = read_run(modern), read_weights(modern, which)
+    assert (config.reward_scaling, config.reward_scale) == ("return", 1.0)
+    assert abs(weights.return_deviation - 1) > 0.1
+    env = make_env(config.env)
+    critics = restore_critics(config, env, weights)
+    random = np.random.default_rng(0)
+    observation = random.normal(size=[100, 11]).astype(np.float32)
+    action = random.uniform(-1, 1, [100, 3]).astype(np.float32)
+    name = f"step{which}" if which.isdecimal() else which
+    model = tf.saved_model.load(modern / "policy" / name / "1")
+    q = model.signatures["value"](observation=tf.constant(observation),
+                                  action=tf.constant(action))["q"]
+    least = np.min([q(observation, action).numpy() for q in critics.qs], axis=0)
+    np.testing.assert_allclose(q, least * weights.return_deviation, rtol=1e-4, atol=1e-4)
+    if which != "best":
+        state = max((modern / "checkpoints").glob("step-*")) / "state.npz"
+        deviation = float(np.load(state)["learner/return_deviation"])
+        assert weights.return_deviation == pytest.approx(deviation)
 
 
 def test_the_policy_of_any_kept_checkpoint_can_be_exported(uninterrupted):
@@ -139,15 +208,17 @@ def test_a_stop_saves_and_the_same_command_goes_on(uninterrupted, tmp_path, numb
     assert_same_run(uninterrupted, tmp_path)
 
 
-def test_kill_9_loses_nothing_that_was_checkpointed(uninterrupted, tmp_path):
-    flags = command(*SMALL, "--total_steps=2000", f"--run_dir={tmp_path}")
+@pytest.mark.parametrize("whole, settings", [("uninterrupted", SMALL), ("modern", MODERN)])
+def test_kill_9_loses_nothing_that_was_checkpointed(request, tmp_path, whole, settings):
+    whole = request.getfixturevalue(whole)
+    flags = command(*settings, "--total_steps=2000", f"--run_dir={tmp_path}")
     for rows in (1, 3):
         process = subprocess.Popen(flags, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         wait_for(tmp_path / "metrics.csv", rows)
         process.kill()
         process.wait()
     virel(*flags[3:])
-    assert_same_run(uninterrupted, tmp_path)
+    assert_same_run(whole, tmp_path)
 
 
 def wait_for(path: Path, rows: int) -> None:

@@ -6,6 +6,7 @@ import csv
 from pathlib import Path
 from typing import NamedTuple
 
+import keras
 import numpy as np
 import tensorflow as tf
 
@@ -26,11 +27,18 @@ class UntrainedRun(NamedTuple):
     env: Environment
     policy: Policy
     critics: Critics
+    return_deviation: float  # what rewards were divided by, where reward_scaling is return
 
     @property
     def export(self) -> Path:
         """The first version of its best policy."""
         return self.folder / "policy" / "best" / "1"
+
+    @property
+    def reward_factor(self) -> float:
+        """What the critics' rewards were multiplied by."""
+        divisor = self.return_deviation if self.config.reward_scaling == "return" else 1.0
+        return self.config.reward_scale / divisor
 
     def action(self, observation: np.ndarray) -> np.ndarray:
         """What the training policy does, scaled as the environment scales it."""
@@ -43,8 +51,11 @@ class UntrainedRun(NamedTuple):
         return rng.normal(1, np.exp(rng.normal(size=[rows, 1])), [rows, self.env.observation_size]).astype(np.float32)
 
 
-def make_run(folder: Path, **settings) -> UntrainedRun:
-    """A run of which there is a configuration, a row of metrics and a best policy, all weights random."""
+def make_run(folder: Path, return_deviation: float = 1.0, **settings) -> UntrainedRun:
+    """A run of which there is a configuration, a row of metrics and a best policy.
+
+    All weights are random, and so are the running statistics of batch normalisation.
+    """
     config = Config(**{"hidden": 16, "eval_steps": 1, **settings})
     env = make_env(config.env)
     sizes = env.observation_size, env.action_size
@@ -53,11 +64,25 @@ def make_run(folder: Path, **settings) -> UntrainedRun:
     rng = np.random.default_rng(config.seed)
     for variable in [variable for model in (policy, *critics.online) for variable in model.trainable_variables]:
         variable.assign(rng.normal(size=variable.shape) / np.sqrt(variable.shape[0]))
+    for model in (policy, *critics.online):
+        shake_batch_norms(model, rng)
     if config.normalise_observations:
         policy.normaliser.update(tf.constant(rng.normal(1, 2, [100, sizes[0]]), tf.float32))
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "config.json").write_text(config.to_json())
     with open(folder / "metrics.csv", "w", newline="") as file:
         csv.writer(file).writerows([("step", "eval_return"), (1000, 12.5)])
-    save_policy(policy_path(folder, "best"), policy, 1000, critics.online)
-    return UntrainedRun(folder, config, env, policy, critics)
+    save_policy(policy_path(folder, "best"), policy, 1000, critics.online, return_deviation)
+    return UntrainedRun(folder, config, env, policy, critics, return_deviation)
+
+
+def shake_batch_norms(model: keras.Model, rng: np.random.Generator) -> None:
+    """Gives every batch normalisation of the model what training could have left there."""
+    draws = {"scale": lambda size: rng.uniform(0.5, 1.5, size),
+             "offset": lambda size: rng.normal(0, 0.5, size),
+             "mean": lambda size: rng.normal(0, 1, size),
+             "variance": lambda size: rng.uniform(1, 9, size)}
+    for variable in model.variables:
+        *_, layer, name = variable.path.split("/")
+        if "norm" in layer and "normaliser" not in layer and name in draws:
+            variable.assign(draws[name](variable.shape))
