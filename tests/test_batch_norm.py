@@ -100,7 +100,7 @@ def test_inference_mode_is_by_the_running_statistics():
 def make_learner(rows: int = BATCH, **settings) -> Learner:
     """A learner on a replay of a few random transitions; modern settings at a small size."""
     config = Config(env="Hopper-v4", **{**dict(hidden=8, batch_size=BATCH, replay_size=100, steps_per_iteration=1,
-                                               reward_scaling="none"), **settings})
+                                               reward_scaling="none", n_step=1), **settings})
     random = np.random.default_rng(3)
     replay = ReplayRing(100, 1, 3, 2)
     replay.append(Rows(np.zeros(rows, np.int32), random.normal(size=[rows, 3]).astype(np.float32),
@@ -173,7 +173,7 @@ def test_the_e_step_sees_the_critics_in_inference_mode_and_moves_the_policys_sta
     drawn = sample(copy.policy, batch.observation, seed, training=True)
     q = tf.minimum(*(q(batch.observation, drawn.action) for q in copy.critics.qs))
     assert metrics["policy_loss"] == pytest.approx(-float(tf.reduce_mean(q)), rel=1e-4)
-    np.testing.assert_allclose(learner.policy.input_norm.mean.numpy(),
+    np.testing.assert_allclose(learner.policy.hidden.input_norm.mean.numpy(),
                                0.01 * batch.observation.numpy().mean(axis=0), rtol=1e-4)
 
 

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 
+import pytest
 from test_training import virel
 from untrained_run import make_run
 
@@ -18,20 +19,32 @@ print(tf.config.threading.get_inter_op_parallelism_threads())
 """
 
 
-def test_benchmark_prints_one_consistent_json_line():
+def by_hand(preset: str) -> float:
+    """Multiplications of an update for D = 4, A = 1, H = 64 and a batch of 32."""
+    observation, action, middle, out = 4 * 64, 1 * 64, 64 * 64, 64
+    q = 2 * (observation + action + middle + out) + middle + out  # forward, weights; back to hidden layers
+    policy = 2 * (observation + middle + 2 * out) + middle + 2 * out
+    if preset == "paper":
+        v = 2 * (observation + middle + out) + middle + out
+        q_of_policy = 2 * (action + middle + out)  # its observation part is shared with the M-step
+        target = observation + middle + out
+        return 32 * (q + v + policy + q_of_policy + target)
+    # Two critics on (s, a) and (s', a') together, back to the scales of their input's normalisation.
+    m_step = 2 * 64 * (q + observation + action)
+    next_action = (32 + 1) * (observation + middle + 2 * out)  # and the offsets folded into biases
+    q_of_policy = 2 * (32 * (observation + 2 * (action + middle + out))
+                       + observation + 2 * action + middle + out)
+    e_step = 32 * (policy + observation) + q_of_policy
+    return m_step + next_action + e_step / 3
+
+
+@pytest.mark.parametrize("preset", ["paper", "modern"])
+def test_benchmark_prints_one_consistent_json_line(preset):
     done = virel("benchmark", "--env=InvertedPendulum-v4", "--variant=virel", "--hidden=64", "--batch_size=32",
-                 "--seconds=1")
+                 "--seconds=1", f"--preset={preset}")
     result = json.loads(done.stdout)
     assert done.stdout.count("\n") == 1
-    # D = 4, A = 1, H = 64. Multiplications per row: Q, V and the policy forward and their two gradients; V-bar forward;
-    # Q at the policy's action forward (its observation part is shared) and back to the action.
-    observation, action, middle, out = 4 * 64, 1 * 64, 64 * 64, 64
-    q = 2 * (observation + action + middle + out) + middle + out  # forward and weights; back to the hidden layers
-    v = 2 * (observation + middle + out) + middle + out
-    policy = 2 * (observation + middle + 2 * out) + middle + 2 * out
-    q_of_policy = 2 * (action + middle + out)
-    target = observation + middle + out
-    assert result["gflop_per_update"] * 1e9 == 2 * 32 * (q + v + policy + q_of_policy + target)
+    assert result["gflop_per_update"] * 1e9 == pytest.approx(2 * by_hand(preset), rel=1e-12)
     assert result["roofline_fraction"] > 0 and result["env_steps_per_s"] > 0 and result["product_gflops"] > 0
 
 

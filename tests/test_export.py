@@ -12,11 +12,11 @@ from tensorflow.python.framework import kernels
 from untrained_run import UntrainedRun, make_run
 
 from virel_tf.envs import Environment
-from virel_tf.evaluate.saved_run import read_weights, restore_critics, restore_policy
+from virel_tf.evaluate.saved_run import read_weights, restore_critics
+from virel_tf.export.command import served_policy
 from virel_tf.export.metadata import layout
 from virel_tf.export.signatures import ServedPolicy
 from virel_tf.networks.actor import Actor
-from virel_tf.networks.folding import without_batch_norm
 
 
 @pytest.fixture(scope="module")
@@ -26,13 +26,8 @@ def signatures(humanoid):
 
 
 def served(run: UntrainedRun) -> ServedPolicy:
-    """What `export_run` would write of the run."""
-    weights = read_weights(run.folder, "best")
-    policy = without_batch_norm(restore_policy(run.config, run.env, weights))
-    critics = restore_critics(run.config, run.env, weights)
-    critics.qs, critics.vs = ([without_batch_norm(network) for network in networks]
-                              for networks in (critics.qs, critics.vs))
-    return ServedPolicy(policy, critics, run.env, run.reward_factor)
+    """What `export_run` writes of the run."""
+    return served_policy(run.config, run.env, read_weights(run.folder, "best"))
 
 
 def ask(signature, **inputs) -> dict[str, np.ndarray]:

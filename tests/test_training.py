@@ -130,7 +130,7 @@ def test_a_batch_normalised_run_exports_the_policies_it_saved(modern):
         np.testing.assert_allclose(action, np.tanh(loc), rtol=0, atol=1e-5)
         config = read_run(modern)
         policy = restore_policy(config, make_env(config.env), read_weights(modern, which))
-        np.testing.assert_allclose(action, policy.mean_action(observation), rtol=0, atol=5e-6)
+        np.testing.assert_allclose(action, policy.mean_action(observation), rtol=0, atol=1e-6)
         np.testing.assert_allclose(action, Actor(policy).mean_action(observation), rtol=0, atol=1e-6)
 
 

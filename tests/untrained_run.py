@@ -34,12 +34,6 @@ class UntrainedRun(NamedTuple):
         """The first version of its best policy."""
         return self.folder / "policy" / "best" / "1"
 
-    @property
-    def reward_factor(self) -> float:
-        """What the critics' rewards were multiplied by."""
-        divisor = self.return_deviation if self.config.reward_scaling == "return" else 1.0
-        return self.config.reward_scale / divisor
-
     def action(self, observation: np.ndarray) -> np.ndarray:
         """What the training policy does, scaled as the environment scales it."""
         action = self.policy.mean_action(tf.constant(observation)).numpy()

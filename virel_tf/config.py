@@ -49,8 +49,10 @@ def starting_from_preset(options: type) -> type:
 
     @functools.wraps(plain)
     def init(self: Any, **given: Any) -> None:
-        fields = {field.name: field.default for field in dataclasses.fields(options)}
-        which = [given.get(name, fields[name]) for name in ("preset", "env", "variant")]
+        fields = {field.name: field for field in dataclasses.fields(options)}
+        which = [given.get(name, fields[name].default) for name in ("preset", "env", "variant")]
+        for name, value in zip(("preset", "env", "variant"), which, strict=True):
+            check_value(fields[name], value)
         plain(self, **(preset_values(*which) | given))
 
     options.__init__ = init

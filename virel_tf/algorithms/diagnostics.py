@@ -3,9 +3,8 @@ r"""How the objective stands, on states of the replay (`--diagnostics`): the ELB
     L(s) = E_{a ~ pi_theta}[ Q / epsilon ] + H(pi_theta)                 (eq:elborl)
          = log integral exp(Q / epsilon) da - KL(pi_theta || pi_omega)   (eq:objective_ii, state by state)
 
-with the temperature in use for epsilon. The integral is estimated from N actions of the policy,
-which makes it, and the KL with it, too small where the two policies have little in common: no
-estimate of the KL exceeds log N.
+with the temperature in use for epsilon. The integral is estimated from N actions of the policy, so
+it, and the KL with it, is off where the two policies have little in common.
 """
 
 from __future__ import annotations

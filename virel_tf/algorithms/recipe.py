@@ -121,12 +121,12 @@ class Recipe:
         bootstrap = {
             "v": "V(s')",
             "q": "Q(s', a')",
-            "target_q": "Q(s', target a')",
+            "target_q": "Q(s', a-bar')",
             "optimal_q": "max Q(s', .)",
             "self": "own Q(s', a')",
         }[self.bootstrap]
         return {
-            "critics": parts["critics"],
+            "critics": critics_in_words([part_name(kind) for kind in self.critics]),
             "bootstrap": bootstrap,
             "policy": self.policy,
             "prior": self.prior,
@@ -139,6 +139,13 @@ class Recipe:
                 "gaussian": "mean + noise",
             }[self.exploration],
         }
+
+
+def critics_in_words(kinds: list[str]) -> str:
+    """hard, soft; or, where there are many of one kind, 10 x soft."""
+    if len(kinds) > 2 and len(set(kinds)) == 1:
+        return f"{len(kinds)} x {kinds[0]}"
+    return ", ".join(kinds)
 
 
 def part_name(part: Part) -> str:

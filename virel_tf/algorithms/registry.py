@@ -35,8 +35,8 @@ RECIPES: dict[str, Recipe] = {
     "mpo": Recipe(
         prior="old_policy",
         temperature="residual",
-        about="VIREL, appendix 'Recovering MPO': KL to the old policy scaled by the residual error; not "
-        "Abdolmaleki et al. 2018, who weight sampled actions and learn the temperature by a dual",
+        about="VIREL, appendix: KL to the old policy scaled by epsilon; not Abdolmaleki et al.'s "
+        "MPO, which weights actions",
     ),
     "td3": Recipe(
         critics=("hard", "hard"),

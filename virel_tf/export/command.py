@@ -14,7 +14,14 @@ from virel_tf import runtime
 from virel_tf.config import POLICIES, Config
 from virel_tf.envs.make import Environment, make_env
 from virel_tf.errors import RunError, told_by_tensorflow
-from virel_tf.evaluate.saved_run import policy_path, read_run, read_weights, restore_critics, restore_policy
+from virel_tf.evaluate.saved_run import (
+    float32_layers,
+    policy_path,
+    read_run,
+    read_weights,
+    restore_critics,
+    restore_policy,
+)
 from virel_tf.export.converted import write_converted
 from virel_tf.export.lite import lite_files
 from virel_tf.export.metadata import describe, evaluated_return
@@ -68,16 +75,23 @@ def export_policies(run_dir: Path) -> None:
 def writer(format: str, config: Config, env: Environment, weights: SavedWeights, metadata: dict[str, Any],
            model_name: str) -> Callable[[Path], None]:
     """What fills a version's folder."""
-    policy = without_batch_norm(restore_policy(config, env, weights))
-    critics = restore_critics(config, env, weights)
-    if critics:
-        critics.qs = [without_batch_norm(q) for q in critics.qs]
-        critics.vs = [without_batch_norm(v) for v in critics.vs]
-    served = ServedPolicy(policy, critics, env, reward_factor(config, weights))
+    served = served_policy(config, env, weights)
     if format == "saved_model":
         return lambda folder: write_saved_model(folder, served, env, metadata, model_name)
     files = lite_files if format == "litert" else onnx_files
     return lambda folder: write_converted(folder, served, metadata, files(served))
+
+
+def served_policy(config: Config, env: Environment, weights: SavedWeights) -> ServedPolicy:
+    """The policy and its critics in float32, with batch normalisation folded into the dense layers."""
+    policy = restore_policy(config, env, weights)
+    critics = restore_critics(config, env, weights)
+    with float32_layers():
+        policy = without_batch_norm(policy)
+        if critics:
+            critics.qs = [without_batch_norm(q) for q in critics.qs]
+            critics.vs = [without_batch_norm(v) for v in critics.vs]
+    return ServedPolicy(policy, critics, env, reward_factor(config, weights))
 
 
 def reward_factor(config: Config, weights: SavedWeights) -> float:

@@ -8,10 +8,9 @@ import tensorflow as tf
 from virel_tf.networks.layers import (
     BatchNorm,
     Hidden,
+    apply_dense,
     dense,
     fold,
-    folded_dense,
-    normalise_input,
     output_layer,
 )
 
@@ -31,9 +30,6 @@ class ValueNetwork(keras.Model):
         name: str = "v",
     ) -> None:
         super().__init__(name=name)
-        self.input_norm = None
-        if normalisation == "batch":
-            self.input_norm = BatchNorm(name="input_norm")
         self.hidden = Hidden(
             observation_size, hidden, layers, activation, normalisation, seed, initial_weights
         )
@@ -42,8 +38,7 @@ class ValueNetwork(keras.Model):
 
     def call(self, observation: tf.Tensor, training: bool = False, track: bool = True) -> tf.Tensor:
         """`training` and `track` matter to batch normalisation only; see `networks/layers.py`."""
-        x = normalise_input(self.input_norm, observation, training, track)
-        x = self.hidden(x, training=training, track=track)
+        x = self.hidden(observation, training=training, track=track)
         return tf.squeeze(self.hidden.output(self.output_layer, x, training), -1)
 
 
@@ -119,12 +114,17 @@ class QNetwork(keras.Model):
         """The first layer's share of the observation [B, H], for `of_action`; inference mode."""
         if self.observation_norm is None:
             return self.observation_layer(observation)
-        _, from_action = fold(self.action_norm, self.action_layer)
-        share = folded_dense(self.observation_norm, self.observation_layer, observation)
-        return share + tf.cast(from_action, share.dtype)
+        kernel, bias = fold(self.observation_norm, self.observation_layer)
+        _, action_bias = fold(self.action_norm, self.action_layer)
+        return apply_dense(
+            observation, kernel, bias + action_bias, self.observation_layer.compute_dtype
+        )
 
     def of_action(self, observation_part: tf.Tensor, action: tf.Tensor) -> tf.Tensor:
-        """Q from the observation's half of the first layer [B, H] and an action [B, A]; inference mode."""
+        """Q [B] from the observation's part of the first layer [B, H] and an action [B, A].
+
+        With batch normalisation in inference mode.
+        """
         if self.action_norm is None:
             action_part = self.action_layer(action)
         else:

@@ -60,9 +60,7 @@ def folded_value(value: ValueNetwork) -> ValueNetwork:
         activation=value.hidden.activation,
         name=value.name,
     )
-    layers = value.hidden.folded(value.output_layer)
-    layers[0] = fold(value.input_norm, value.hidden.dense[0])
-    assign_dense([*plain.hidden.dense, plain.output_layer], layers)
+    assign_dense([*plain.hidden.dense, plain.output_layer], value.hidden.folded(value.output_layer))
     return plain
 
 

@@ -132,11 +132,18 @@ def fold(norm: BatchNorm, layer: keras.layers.Dense) -> tuple[tf.Tensor, tf.Tens
     return factor[:, None] * layer.kernel.value, bias
 
 
+def apply_dense(x: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor, dtype: str) -> tf.Tensor:
+    """x kernel + bias, in the arithmetic of `dtype`."""
+    product = tf.matmul(tf.cast(x, dtype), tf.cast(kernel, dtype))
+    return tf.nn.bias_add(product, tf.cast(bias, dtype))
+
+
 class Hidden(keras.layers.Layer):
     """Hidden layers: dense, normalisation where asked for, activation.
 
-    Layer normalisation stands before each activation, batch normalisation after it. With
-    `first_is_outside` the caller has the first dense layer.
+    Layer normalisation stands before each activation. Batch normalisation stands before the first
+    dense layer and after each activation. With `first_is_outside` the caller has the first dense
+    layer and the normalisation of the input.
     """
 
     def __init__(
@@ -156,6 +163,7 @@ class Hidden(keras.layers.Layer):
             for i in range(first_is_outside, layers)
         ]
         self.layer_norms = []
+        self.input_norm = None
         self.batch_norms = []
         if normalisation == "layer":
             self.layer_norms = [
@@ -163,18 +171,22 @@ class Hidden(keras.layers.Layer):
             ]
         if normalisation == "batch":
             self.batch_norms = [BatchNorm(name=f"norm{i}") for i in range(layers)]
+            if not first_is_outside:
+                self.input_norm = BatchNorm(name="input_norm")
         self.activation = activation
         self.activate = getattr(tf.nn, activation)
         self.first_is_outside = first_is_outside
 
     def call(self, x: tf.Tensor, training: bool = False, track: bool = True) -> tf.Tensor:
-        """From the input [B, D], or from the first dense layer's output [B, H] where that is outside.
+        """From the input [B, D], or from the first dense layer's output [B, H] if that is outside.
 
         With batch normalisation and in inference mode the last normalisation is left to `output`.
         """
+        if self.input_norm is not None and training:
+            x = self.input_norm(x, track=track)
         for i in range(self.first_is_outside + len(self.dense)):
             if not (i == 0 and self.first_is_outside):
-                x = self._dense(i, x, training)
+                x = self._apply(self.dense[i - self.first_is_outside], i, x, training)
             if self.layer_norms:
                 x = self.layer_norms[i](x)
             x = self.activate(x)
@@ -182,47 +194,25 @@ class Hidden(keras.layers.Layer):
                 x = self.batch_norms[i](x, track=track)
         return x
 
-    def _dense(self, i: int, x: tf.Tensor, training: bool) -> tf.Tensor:
-        layer = self.dense[i - self.first_is_outside]
-        if i > 0 and self.batch_norms and not training:
-            return folded_dense(self.batch_norms[i - 1], layer, x)
-        return layer(x)
-
     def output(self, layer: keras.layers.Dense, x: tf.Tensor, training: bool) -> tf.Tensor:
         """The output layer, after the hidden ones gave x."""
-        if self.batch_norms and not training:
-            return folded_dense(self.batch_norms[-1], layer, x)
-        return layer(x)
+        return self._apply(layer, self.first_is_outside + len(self.dense), x, training)
 
     def folded(self, last: keras.layers.Dense) -> list[tuple[tf.Tensor, tf.Tensor]]:
-        """(kernel, bias) of each dense layer here and of `last`, with batch normalisation folded in.
-
-        The input's normalisation is the caller's to fold into the first.
-        """
-        layers = [*self.dense, last]
+        """(kernel, bias) of each dense layer here and of `last`, with batch norms folded in."""
         pairs = []
-        for i, layer in enumerate(layers, start=int(self.first_is_outside)):
-            if i > 0 and self.batch_norms:
-                pairs.append(fold(self.batch_norms[i - 1], layer))
+        for i, layer in enumerate([*self.dense, last], start=int(self.first_is_outside)):
+            if self.batch_norms:
+                pairs.append(fold(self._norm_before(i), layer))
             else:
                 pairs.append((layer.kernel.value, layer.bias.value))
         return pairs
 
+    def _apply(self, layer: keras.layers.Dense, i: int, x: tf.Tensor, training: bool) -> tf.Tensor:
+        """The i-th dense layer; in inference mode with the batch normalisation before it."""
+        if not self.batch_norms or training:
+            return layer(x)
+        return apply_dense(x, *fold(self._norm_before(i), layer), layer.compute_dtype)
 
-def folded_dense(norm: BatchNorm, layer: keras.layers.Dense, x: tf.Tensor) -> tf.Tensor:
-    """`layer` after `norm` in inference mode."""
-    kernel, bias = fold(norm, layer)
-    compute = layer.compute_dtype
-    return tf.nn.bias_add(
-        tf.matmul(tf.cast(x, compute), tf.cast(kernel, compute)), tf.cast(bias, compute)
-    )
-
-
-def normalise_input(norm: BatchNorm | None, x: tf.Tensor, training: bool, track: bool) -> tf.Tensor:
-    """The input's batch normalisation, where a network has one."""
-    if norm is None:
-        return x
-    if training:
-        return norm(x, track=track)
-    factor, offset = norm.factor_and_offset()
-    return factor * x + offset
+    def _norm_before(self, i: int) -> BatchNorm:
+        return self.input_norm if i == 0 else self.batch_norms[i - 1]

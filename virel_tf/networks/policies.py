@@ -8,7 +8,7 @@ import keras
 import tensorflow as tf
 import tensorflow_probability as tfp
 
-from virel_tf.networks.layers import BatchNorm, Hidden, fold, normalise_input, output_layer
+from virel_tf.networks.layers import Hidden, output_layer
 from virel_tf.networks.normaliser import Normaliser
 
 LOG_SCALE_RANGE = (-20.0, 2.0)
@@ -37,17 +37,10 @@ class Policy(keras.Model):
         super().__init__(name=name)
         self.deterministic, self.activation = deterministic, activation
         self.normaliser = Normaliser(observation_size)
-        # Layer normalisation is for the critics alone.
-        in_batches = normalisation == "batch"
-        self.input_norm = BatchNorm(name="input_norm") if in_batches else None
+        if normalisation == "layer":  # which is for the critics alone
+            normalisation = "none"
         self.hidden = Hidden(
-            observation_size,
-            hidden,
-            layers,
-            activation,
-            "batch" if in_batches else "none",
-            seed,
-            initial_weights,
+            observation_size, hidden, layers, activation, normalisation, seed, initial_weights
         )
         self.output_layer = output_layer(
             action_size if deterministic else 2 * action_size,
@@ -60,9 +53,11 @@ class Policy(keras.Model):
     def call(
         self, observation: tf.Tensor, training: bool = False, track: bool = True
     ) -> tuple[tf.Tensor, tf.Tensor | None]:
-        """From an observation that is normalised already. `training`: with the batch's own statistics."""
-        x = normalise_input(self.input_norm, observation, training, track)
-        x = self.hidden(x, training=training, track=track)
+        """From an observation that the normaliser has seen.
+
+        `training` and `track` matter to batch normalisation only; see `networks/layers.py`.
+        """
+        x = self.hidden(observation, training=training, track=track)
         outputs = self.hidden.output(self.output_layer, x, training)
         if self.deterministic:
             return outputs, None
@@ -70,11 +65,8 @@ class Policy(keras.Model):
         return loc, tf.clip_by_value(log_scale, *LOG_SCALE_RANGE)
 
     def folded(self) -> list[tuple[tf.Tensor, tf.Tensor]]:
-        """(kernel, bias) of each dense layer, with batch normalisation in inference mode folded in."""
-        layers = self.hidden.folded(self.output_layer)
-        if self.input_norm is not None:
-            layers[0] = fold(self.input_norm, self.hidden.dense[0])
-        return layers
+        """(kernel, bias) of each dense layer, with batch normalisation folded in."""
+        return self.hidden.folded(self.output_layer)
 
     def mean_action(self, observation: tf.Tensor) -> tf.Tensor:
         """tanh(loc) from a raw observation: the policy without its noise."""
