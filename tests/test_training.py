@@ -115,12 +115,12 @@ def test_a_batch_normalised_run_exports_the_policies_it_saved(modern):
     for which in ("best", "last"):
         with np.load(modern / "policies" / f"{which}.npz") as file:
             saved = dict(file)
-        for layer in ("input_norm", "hidden/norm0", "hidden/norm1"):  # training has moved them
+        for layer in ("hidden/input_norm", "hidden/norm0", "hidden/norm1"):  # training has moved them
             assert np.abs(saved[f"policy/{layer}/mean"]).max() > 0.1
             assert np.abs(saved[f"policy/{layer}/variance"] - 1).max() > 0.1
-        mean, variance = (saved[f"policy/input_norm/{name}"] for name in ("mean", "variance"))
+        mean, variance = (saved[f"policy/hidden/input_norm/{name}"] for name in ("mean", "variance"))
         observation = (mean + np.sqrt(variance) * noise).astype(np.float32)  # as in training
-        x = batch_normalised(saved, "input_norm", observation)
+        x = batch_normalised(saved, "hidden/input_norm", observation)
         for i in range(2):
             kernel, bias = (saved[f"policy/hidden/dense{i}/{name}"] for name in ("kernel", "bias"))
             x = batch_normalised(saved, f"hidden/norm{i}", np.maximum(x @ kernel + bias, 0))
