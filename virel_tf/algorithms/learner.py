@@ -179,10 +179,11 @@ class Learner:
 
         # M-step of Q: J^Q(omega), on TD targets.
         m_step = self.m_step(self._m_step_inputs(batch, temperature, update))
-        states, td_error = self._one_step_td_error(view, update, batch, temperature, m_step)
+        if config.n_step == 1:
+            td_error = self._batch_td_error(batch, m_step, temperature, update)
 
         # E-step: J^pi(theta), on the same Q, every policy_period updates.
-        e_step = self._e_step_if_due(batch, m_step, temperature, update, steps_seen)
+        e_step = self._e_step_if_due(view, batch, m_step, temperature, update, steps_seen)
 
         # M-step of V: J^V(phi), on Q at the policy's action, where the recipe has a V.
         v_loss, v, v_gradients = self._v_step(batch, e_step)
@@ -194,10 +195,8 @@ class Learner:
         self._move_target_networks(update)
 
         # What the next update's temperature is made of.
-        self.temperature.follow_residual(td_error)
-        if self.state_residual:
-            squared = tf.square(tf.reshape(td_error, [-1, states.shape[0]]))
-            self.state_residual.learn(states, tf.reduce_mean(squared, axis=0))
+        if config.n_step == 1:
+            self._follow_residual(batch.observation, td_error)
         soft_reward_scale = tf.identity(critics.soft_reward_scale())
         critics.follow_means(batch, e_step.entropy, temperature.temperature)
 
@@ -297,25 +296,17 @@ class Learner:
         )
         return drawn._replace(action=tf.clip_by_value(drawn.action + noise, -1.0, 1.0))
 
-    def _one_step_td_error(
+    def _batch_td_error(
         self,
-        view: ReplayView,
-        update: tf.Tensor,
         batch: Transition,
-        reading: TemperatureReading,
         m_step: MStepResult,
-    ) -> tuple[tf.Tensor, tf.Tensor]:
-        """(s, T Q - Q of the one-step operator, whatever Q is regressed on).
-
-        With n-step targets it is of as many transitions of its own as there are in a batch for each
-        of `policy_period` updates: the temperature matters when the policy moves.
-        """
-        if self.config.n_step == 1 and self.config.epsilon_value == "target":
-            return batch.observation, self.critics.td_error(m_step.regression)
-        if self.config.n_step > 1:
-            size = math.ceil(self.config.batch_size / self.recipe.policy_period)
-            batch = self._draw(view, BATCH, update, size)
-        return batch.observation, self._td_error(batch, reading, update)
+        reading: TemperatureReading,
+        update: tf.Tensor,
+    ) -> tf.Tensor:
+        """T Q - Q of the M-step's own batch, whose targets are one-step targets."""
+        if self.config.epsilon_value == "target":
+            return self.critics.td_error(m_step.regression)
+        return self._td_error(batch, reading, update)
 
     def _td_error(
         self, batch: Transition, reading: TemperatureReading, update: tf.Tensor
@@ -325,24 +316,45 @@ class Learner:
         inputs = self._m_step_inputs(batch, reading, update)
         return self.critics.td_error(self.m_step.regression(inputs, online=online, track=False))
 
+    def _follow_residual(self, observation: tf.Tensor, td_error: tf.Tensor) -> None:
+        """Takes T Q - Q [N] into epsilon and, where states have their own, into epsilon(s)."""
+        self.temperature.follow_residual(td_error)
+        if self.state_residual:
+            squared = tf.square(tf.reshape(td_error, [-1, observation.shape[0]]))
+            self.state_residual.learn(observation, tf.reduce_mean(squared, axis=0))
+
     def _e_step_if_due(
         self,
+        view: ReplayView,
         batch: Transition,
         m_step: MStepResult,
         reading: TemperatureReading,
         update: tf.Tensor,
         steps_seen: tf.Tensor,
     ) -> EStepResult:
+        """The E-step every policy_period updates; between them, what the newest one left."""
         parts = m_step.observation_parts
-        if self.recipe.policy_period == 1:
+
+        def due() -> EStepResult:
+            if self.config.n_step > 1:
+                # epsilon is of the one-step operator, whatever Q is regressed on. So its residual
+                # is taken apart, and only where the policy moves, for which alone it matters.
+                one_step = self._draw(view, BATCH, update, self.config.batch_size)
+                td_error = self._td_error(one_step, reading, update)
+                self._follow_residual(one_step.observation, td_error)
             return self._e_step(batch, parts, reading, update, steps_seen)
 
-        def due() -> tf.Tensor:
-            result = self._e_step(batch, parts, reading, update, steps_seen)
+        if self.recipe.policy_period == 1:
+            return due()
+
+        def due_and_noted() -> tf.Tensor:
+            result = due()
             return self.newest_e_step.assign([result.loss, result.entropy, result.value])
 
         newest = tf.cond(
-            update % self.recipe.policy_period == 0, due, lambda: tf.identity(self.newest_e_step)
+            update % self.recipe.policy_period == 0,
+            due_and_noted,
+            lambda: tf.identity(self.newest_e_step),
         )
         loss, entropy, value = tf.unstack(newest)
         values = []

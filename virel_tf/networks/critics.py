@@ -67,8 +67,8 @@ class QNetwork(keras.Model):
         self.observation_norm = None
         self.action_norm = None
         if normalisation == "batch":
-            self.observation_norm = BatchNorm(name="observation_norm")
-            self.action_norm = BatchNorm(name="action_norm")
+            self.observation_norm = BatchNorm(name="observation_norm", affine=False)
+            self.action_norm = BatchNorm(name="action_norm", affine=False)
         self.observation_layer = dense(hidden, fan_in, seed, initial_weights, name="observation")
         self.action_layer = dense(
             hidden,
