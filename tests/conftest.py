@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,6 +16,14 @@ if TYPE_CHECKING:
 def no_inherited_silence(monkeypatch) -> None:
     """tf2onnx sets this as it is imported; a command started later would take it for the user's wish to read all."""
     monkeypatch.delenv("TF_CPP_MIN_LOG_LEVEL", raising=False)
+
+
+@pytest.fixture(autouse=True)
+def float32_afterwards() -> Iterator[None]:
+    """A learner sets Keras' precision for the whole process; the next test's networks are of float32 again."""
+    yield
+    if "keras" in sys.modules:
+        sys.modules["keras"].config.set_dtype_policy("float32")
 
 
 @pytest.fixture(scope="session", params=["paper", "modern"])

@@ -23,8 +23,9 @@ def normalised(x: np.ndarray) -> np.ndarray:
     return (x - x.mean(axis=0)) / np.sqrt(x.var(axis=0) + VARIANCE_EPSILON)
 
 
-def test_training_mode_is_by_the_batch_and_the_running_statistics_follow():
-    layer = BatchNorm("norm")
+@pytest.mark.parametrize("affine", [True, False])
+def test_training_mode_is_by_the_batch_and_the_running_statistics_follow(affine):
+    layer = BatchNorm("norm", affine)
     x = np.array([[1.0, 0.0], [3.0, 0.0], [8.0, 6.0]], np.float32)
     np.testing.assert_allclose(layer(x), normalised(x), rtol=1e-5)
     # One step of 0.01 from mean 0 and variance 1, with the unbiased variance: 13 of (1, 3, 8), 12 of (0, 0, 6).
@@ -85,7 +86,8 @@ def test_inference_mode_is_by_the_running_statistics():
     norm = q.hidden.batch_norms[0]
 
     def by_hand(layer: BatchNorm, x: float) -> float:
-        scale, offset, mean, variance = (float(v.numpy()[0]) for v in layer.variables)
+        mean, variance = float(layer.mean[0]), float(layer.variance[0])
+        scale, offset = (float(layer.scale[0]), float(layer.offset[0])) if layer.affine else (1.0, 0.0)
         return scale * (x - mean) / np.sqrt(variance + VARIANCE_EPSILON) + offset
 
     observation, action = 0.7, -0.4
@@ -123,7 +125,8 @@ def reference_q(q: QNetwork, observation: tf.Tensor, action: tf.Tensor) -> tf.Te
     """Q in training mode, in the plain formulas."""
     def norm(layer: BatchNorm, x: tf.Tensor) -> tf.Tensor:
         mean, variance = tf.nn.moments(x, [0])
-        return tf.nn.batch_normalization(x, mean, variance, layer.offset.value, layer.scale.value, VARIANCE_EPSILON)
+        offset, scale = (layer.offset.value, layer.scale.value) if layer.affine else (None, None)
+        return tf.nn.batch_normalization(x, mean, variance, offset, scale, VARIANCE_EPSILON)
 
     x = (q.observation_layer(norm(q.observation_norm, observation)) + q.action_layer(norm(q.action_norm, action)))
     x = norm(q.hidden.batch_norms[0], tf.nn.relu(x))

@@ -105,9 +105,10 @@ def test_a_run_exports_the_policies_it_saved(uninterrupted):
 
 def batch_normalised(saved: dict[str, np.ndarray], layer: str, x: np.ndarray) -> np.ndarray:
     """By the running statistics, in float64."""
-    scale, offset, mean, variance = (saved[f"policy/{layer}/{name}"].astype(np.float64)
-                                     for name in ("scale", "offset", "mean", "variance"))
-    return scale * (x - mean) / np.sqrt(variance + 1e-3) + offset
+    x = (x - saved[f"policy/{layer}/mean"].astype(np.float64)) / np.sqrt(saved[f"policy/{layer}/variance"] + 1e-3)
+    if f"policy/{layer}/scale" not in saved:  # the input's
+        return x
+    return x * saved[f"policy/{layer}/scale"] + saved[f"policy/{layer}/offset"]
 
 
 def test_a_batch_normalised_run_exports_the_policies_it_saved(modern):
