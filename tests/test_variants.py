@@ -70,7 +70,8 @@ def test_sac_by_hand():
 def test_a_learned_temperature_is_tuned_to_an_entropy_for_every_action_number(action_size):
     for off, step in ((0.01, 3e-4), (-0.01, -3e-4)):  # grows while the entropy is below its target, and falls above it
         temperature = TEMPERATURES["learned"](Config(preset="none", variant="sac", target_entropy=-0.5), action_size)
-        temperature.follow_entropy(tf.fill([2], 0.5 * action_size + off), tf.constant(0))
+        temperature.follow_entropy(tf.fill([2], 0.5 * action_size + off), temperature.running(tf.constant(1.0)),
+                                   tf.constant(0))
         assert float(temperature.factor.logarithm) == pytest.approx(step, rel=1e-3)  # Adam's first, from log 1
 
 

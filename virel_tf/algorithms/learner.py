@@ -12,6 +12,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from virel_tf.algorithms.averaged_policy import AveragedPolicy
 from virel_tf.algorithms.critics import Critics, network_seed
 from virel_tf.algorithms.m_steps import MStepInputs, MStepResult, make_m_step
 from virel_tf.algorithms.m_steps.base import watching
@@ -21,7 +22,7 @@ from virel_tf.algorithms.state_residual import StateResidual
 from virel_tf.algorithms.temperature import TEMPERATURES, TemperatureReading
 from virel_tf.config import Config
 from virel_tf.networks.adam import FusedAdam
-from virel_tf.networks.policies import Sample, log_prob_of, sample
+from virel_tf.networks.policies import Policy, Sample, log_prob_of, sample
 from virel_tf.networks.target import copy_weights, polyak_update
 from virel_tf.objective.e_step import (
     E_STEPS,
@@ -111,6 +112,11 @@ class Learner:
         self.old_policy = None
         if recipe.bootstrap == "target_q":
             self.target_policy = make_policy(config, recipe, *sizes, policy_seed, "target_policy")
+        self.averaged_policy = None
+        if config.policy_averaging:
+            mean = make_policy(config, recipe, *sizes, policy_seed, "averaged_policy")
+            decay = max(0.0, 1.0 - config.steps_per_iteration / config.policy_averaging)
+            self.averaged_policy = AveragedPolicy(mean, decay)
         if recipe.prior == "old_policy":
             self.old_policy = make_policy(config, recipe, *sizes, policy_seed, "old_policy")
 
@@ -133,6 +139,7 @@ class Learner:
         lane = tf.TensorSpec([replay.lanes], tf.int32)
         signature = [ReplayView(lane, lane), number, number, tf.TensorSpec([])]
         self.update = tf.function(self._update, jit_compile=config.xla, input_signature=signature)
+        self.average_policy = tf.function(self._average_policy, input_signature=[])
         self.update_statistics = tf.function(
             self.policy.normaliser.update,
             input_signature=[tf.TensorSpec([None, observation_size])],
@@ -394,7 +401,7 @@ class Learner:
             loss += regulariser(drawn.loc, drawn.log_scale, self.config.policy_regulariser)
         values = self.critics.values(qs, drawn, temperature)
         self.policy_optimiser.apply(tape.gradient(loss, self.policy_variables))
-        self.temperature.follow_entropy(drawn.log_prob, steps_seen)
+        self.temperature.follow_entropy(drawn.log_prob, reading, steps_seen)
         entropy = -tf.reduce_mean(drawn.log_prob)
         return EStepResult(loss, entropy, tf.reduce_mean(values[0]), values)
 
@@ -460,6 +467,18 @@ class Learner:
         self.critics.move_targets()
         polyak_update(self.policy, self.target_policy, self.config.tau)
 
+    # ------------------------------------------------------------ what users get
+
+    @property
+    def played_policy(self) -> Policy:
+        """The policy to evaluate and export: the averaged one, or the newest without averaging."""
+        return self.averaged_policy.mean if self.averaged_policy else self.policy
+
+    def _average_policy(self) -> None:
+        """Called once after the updates of an iteration."""
+        if self.averaged_policy:
+            self.averaged_policy.follow(self.policy)
+
     # ------------------------------------------------------------ state
 
     def state(self) -> dict[str, tf.Variable]:
@@ -476,6 +495,8 @@ class Learner:
             "critics": self.critics,
             "m_step": self.m_step,
         }
+        if self.averaged_policy:
+            models.append(self.averaged_policy.mean)
         if self.state_residual:
             models.append(self.state_residual.network)
             owners["adam/state_residual"] = self.state_residual.optimiser
@@ -483,6 +504,8 @@ class Learner:
             "newest_e_step": self.newest_e_step,
             "return_deviation": self.return_deviation,
         }
+        if self.averaged_policy:
+            named["averaging_weight"] = self.averaged_policy.weight
         for model in models:
             for i, variable in enumerate(model.variables):
                 named[f"{model.name}/{i}/{variable.path}"] = variable.value

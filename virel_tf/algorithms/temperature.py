@@ -58,8 +58,8 @@ class Factor(Protocol):
     def follow_residual(self, residual: tf.Tensor) -> None:
         """Takes in an update's residual error []."""
 
-    def follow_entropy(self, log_prob: tf.Tensor) -> None:
-        """Takes in an E-step's log pi [B]."""
+    def follow_entropy(self, log_prob: tf.Tensor, may_rise: tf.Tensor | bool = True) -> None:
+        """Takes in an E-step's log pi [B]. Unless it `may_rise`, the factor can only fall."""
 
     def ready(self) -> tf.Tensor | bool:
         """Whether it has learned enough to be used; until then the temperature is alpha."""
@@ -119,21 +119,27 @@ class Temperature:
         self.residual.update(residual)
         self.factor.follow_residual(residual)
 
-    def follow_entropy(self, log_prob: tf.Tensor, steps_seen: tf.Tensor) -> None:
-        """Takes in an E-step's log pi [B].
+    def follow_entropy(
+        self, log_prob: tf.Tensor, reading: TemperatureReading, steps_seen: tf.Tensor
+    ) -> None:
+        """Takes in an E-step's log pi [B], at the temperature of `reading`.
 
         Not during warm-up, when the temperature does not depend on lambda: the entropy's error
-        could not be corrected and lambda would diverge.
+        could not be corrected and lambda would diverge. For the same reason lambda does not rise
+        while the temperature is at its bound.
         """
         log_prob = tf.stop_gradient(log_prob)
+        may_rise: tf.Tensor | bool = True
+        if self.follows_residual and self.config.temperature_bound:
+            may_rise = reading.lambda_ * reading.epsilon < self.config.temperature_bound
         if self.follows_residual and self.config.epsilon_warmup == "alpha":
             tf.cond(
                 steps_seen >= self.config.epsilon_samples,
-                lambda: self.factor.follow_entropy(log_prob),
+                lambda: self.factor.follow_entropy(log_prob, may_rise),
                 lambda: None,
             )
         else:
-            self.factor.follow_entropy(log_prob)
+            self.factor.follow_entropy(log_prob, may_rise)
 
     def _residual_error(self, td_error: tf.Tensor) -> tf.Tensor:
         return residual_error(
@@ -172,9 +178,9 @@ class Constant:
         """See `Factor`."""
         del residual
 
-    def follow_entropy(self, log_prob: tf.Tensor) -> None:
+    def follow_entropy(self, log_prob: tf.Tensor, may_rise: tf.Tensor | bool = True) -> None:
         """See `Factor`."""
-        del log_prob
+        del log_prob, may_rise
 
     def ready(self) -> bool:
         """See `Factor`."""
@@ -234,9 +240,12 @@ class TunedToEntropy(Constant):
         """See `Factor`."""
         return tf.exp(self.logarithm)
 
-    def follow_entropy(self, log_prob: tf.Tensor) -> None:
+    def follow_entropy(self, log_prob: tf.Tensor, may_rise: tf.Tensor | bool = True) -> None:
         """See `Factor`."""
-        self.optimiser.apply([-(tf.reduce_mean(log_prob) + self.target)])
+        gradient = -(tf.reduce_mean(log_prob) + self.target)
+        if may_rise is not True:
+            gradient = tf.where(may_rise, gradient, tf.maximum(gradient, 0.0))
+        self.optimiser.apply([gradient])
 
 
 def scaled_residual(config: Config, action_size: int) -> Temperature:

@@ -144,6 +144,14 @@ class BatchNorm(keras.layers.Layer):
             self.variance.value + (1 - MOMENTUM) * (unbiased - self.variance.value),
         )
 
+    def neutralise(self) -> None:
+        """Makes inference mode the identity, for a network whose dense layers hold folded weights."""
+        if self.affine:
+            self.scale.assign(tf.ones_like(self.scale))
+            self.offset.assign(tf.zeros_like(self.offset))
+        self.mean.assign(tf.zeros_like(self.mean))
+        self.variance.assign(tf.fill(self.variance.shape, 1.0 - VARIANCE_EPSILON))
+
     def factor_and_offset(self) -> tuple[tf.Tensor, tf.Tensor]:
         """(k [C], c [C]) with which inference mode is k x + c."""
         factor = tf.math.rsqrt(self.variance.value + VARIANCE_EPSILON)
@@ -206,6 +214,13 @@ class Hidden(keras.layers.Layer):
         self.activation = activation
         self.activate = getattr(tf.nn, activation)
         self.first_is_outside = first_is_outside
+
+    @property
+    def all_batch_norms(self) -> list[BatchNorm]:
+        """In the order in which they come; none without batch normalisation."""
+        if self.input_norm is None:
+            return self.batch_norms
+        return [self.input_norm, *self.batch_norms]
 
     def call(self, x: tf.Tensor, training: bool = False, track: bool = True) -> tf.Tensor:
         """From the input [B, D], or from the first dense layer's output [B, H] if that is outside.

@@ -28,11 +28,9 @@ def save_policy(
 
     return_deviation: what the critics' rewards were divided by.
     """
-    weights = {
-        variable.path: variable.value.numpy()
-        for model in (policy, *critics)
-        for variable in model.variables
-    }
+    weights = {as_policy(variable.path): variable.value.numpy() for variable in policy.variables}
+    for critic in critics:
+        weights |= {variable.path: variable.value.numpy() for variable in critic.variables}
     for name, value in weights.items():
         if not np.isfinite(value).all():
             raise BadNumber(f"step {step}: the policy's {name} is not finite")
@@ -40,6 +38,11 @@ def save_policy(
     np.savez(buffer, step=step, return_deviation=return_deviation, **weights)
     ensure_writable(path.parent)
     atomic_write(path, buffer.getvalue())
+
+
+def as_policy(path: str) -> str:
+    """A variable's name in the file, whether it is of the newest policy or of the averaged one."""
+    return path.replace("averaged_policy/", "policy/", 1)
 
 
 class SavedWeights(NamedTuple):
@@ -53,10 +56,17 @@ class SavedWeights(NamedTuple):
     @classmethod
     def of_learner(cls, path: Path, step: int, state: Mapping[str, np.ndarray]) -> SavedWeights:
         """What `save_policy` would have written, from `Learner.state` as the checkpoint in `path` holds it."""
-        played = re.compile(
-            r"learner/(?:policy|[qv]\d+)/\d+/(.+)"
-        )  # neither targets nor the optimisers' numbers
-        arrays = {match[1]: state[match[0]] for match in map(played.fullmatch, state) if match}
+        # Neither targets nor the optimisers' numbers; the averaged policy where there is one.
+        kept = re.compile(r"learner/(averaged_policy|policy|[qv]\d+)/\d+/(.+)")
+        matches = [match for match in map(kept.fullmatch, state) if match]
+        models = {match[1] for match in matches}
+        policy = "averaged_policy" if "averaged_policy" in models else "policy"
+        arrays = {}
+        for match in matches:
+            if match[1] == policy:
+                arrays[as_policy(match[2])] = state[match[0]]
+            elif match[1] not in ("averaged_policy", "policy"):
+                arrays[match[2]] = state[match[0]]
         return cls(path, step, arrays, float(state["learner/return_deviation"]))
 
     def restore(self, model: keras.Model) -> None:

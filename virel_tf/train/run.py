@@ -68,6 +68,7 @@ class Run:
         metrics = self.learner.update(
             self.replay.view(), tf.constant(self.updates), tf.constant(self.collector.reward_count),
             tf.constant(self.collector.mean_abs_reward, tf.float32)).numpy()
+        self.learner.average_policy()
         bad = np.argwhere(~np.isfinite(metrics))
         if len(bad):
             update, metric = bad[0]
