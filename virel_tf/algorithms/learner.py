@@ -124,11 +124,11 @@ class Learner:
         self.v_variables = trainable(self.critics.vs)
         self.policy_variables = trainable([self.policy])
         self.m_step = make_m_step(recipe.m_step, config, self.critics, self.q_variables)
-        beta_1 = config.adam_beta_1
-        self.q_optimiser = FusedAdam(self.q_variables, config.value_learning_rate, beta_1)
-        self.v_optimiser = FusedAdam(self.v_variables, config.value_learning_rate, beta_1)
+        betas = config.adam_beta_1, config.adam_beta_2
+        self.q_optimiser = FusedAdam(self.q_variables, config.value_learning_rate, *betas)
+        self.v_optimiser = FusedAdam(self.v_variables, config.value_learning_rate, *betas)
         self.policy_optimiser = FusedAdam(
-            self.policy_variables, config.policy_learning_rate, beta_1
+            self.policy_variables, config.policy_learning_rate, *betas
         )
         # Loss, entropy and value of the newest E-step, for the updates without one.
         self.newest_e_step = tf.Variable(tf.zeros([3]), trainable=False)

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
-BETA_2 = 0.999
 EPSILON = 1e-8
 
 
@@ -14,11 +13,16 @@ class FusedAdam:
     """Adam (Kingma and Ba, 2015) on a fixed list of variables; all its state is in `variables`."""
 
     def __init__(
-        self, parameters: Sequence[tf.Variable], learning_rate: float, beta_1: float = 0.9
+        self,
+        parameters: Sequence[tf.Variable],
+        learning_rate: float,
+        beta_1: float = 0.9,
+        beta_2: float = 0.999,
     ) -> None:
         self.parameters = list(parameters)
         self.learning_rate = learning_rate
         self.beta_1 = beta_1
+        self.beta_2 = beta_2
         self.first = [tf.Variable(tf.zeros_like(p), trainable=False) for p in self.parameters]
         self.second = [tf.Variable(tf.zeros_like(p), trainable=False) for p in self.parameters]
         self.beta_powers = tf.Variable([1.0, 1.0], trainable=False)
@@ -30,7 +34,7 @@ class FusedAdam:
 
     def apply(self, gradients: Sequence[tf.Tensor]) -> None:
         """One step down the gradients, given in the order of the parameters."""
-        powers = self.beta_powers.assign(self.beta_powers * [self.beta_1, BETA_2])
+        powers = self.beta_powers.assign(self.beta_powers * [self.beta_1, self.beta_2])
         for parameter, first, second, gradient in zip(
             self.parameters, self.first, self.second, gradients, strict=True
         ):
@@ -42,7 +46,7 @@ class FusedAdam:
                 beta2_power=powers[1],
                 lr=self.learning_rate,
                 beta1=self.beta_1,
-                beta2=BETA_2,
+                beta2=self.beta_2,
                 epsilon=EPSILON,
                 grad=gradient,
             )
