@@ -99,8 +99,8 @@ class Config:
     target_subset: int = option(0, PARTS, "how many Qs, drawn at random for each update, a target takes the minimum of "
                                 "(0: the variant's)", least=0, most=20)
     policy_period: int = option(0, PARTS, "updates from one E-step to the next (0: the variant's)", least=0, most=100)
-    policy_averaging: int = option(0, PARTS, "environment steps over which the policy that is evaluated and exported is "
-                                   "averaged (0: the newest policy)", least=0)
+    policy_averaging: int = option(0, PARTS, "environment steps over which the policy that is evaluated and exported "
+                                   "is averaged (0: the newest policy)", least=0)
     target_noise_sigma: float = option(0.2, PARTS, "td3: deviation of the noise on the next action", least=0)
     target_noise_clip: float = option(0.5, PARTS, "td3: bound of that noise", least=0)
     climb_steps: int = option(5, PARTS, "bootstrap=optimal_q: steps up Q from the policy's action", least=1, most=100)
