@@ -102,7 +102,7 @@ def test_inference_mode_is_by_the_running_statistics():
 def make_learner(rows: int = BATCH, **settings) -> Learner:
     """A learner on a replay of a few random transitions; modern settings at a small size."""
     config = Config(env="Hopper-v4", **{**dict(hidden=8, batch_size=BATCH, replay_size=100, steps_per_iteration=1,
-                                               reward_scaling="none", n_step=1), **settings})
+                                               reward_scaling="none", policy_averaging=0), **settings})
     random = np.random.default_rng(3)
     replay = ReplayRing(100, 1, 3, 2)
     replay.append(Rows(np.zeros(rows, np.int32), random.normal(size=[rows, 3]).astype(np.float32),

@@ -29,12 +29,11 @@ def by_hand(preset: str) -> float:
         q_of_policy = 2 * (action + middle + out)  # its observation part is shared with the M-step
         target = observation + middle + out
         return 32 * (q + v + policy + q_of_policy + target)
-    # Two critics on (s, a) and (s', a') together, back to the scales of their input's normalisation.
-    m_step = 2 * 64 * (q + observation + action)
+    m_step = 2 * 64 * q  # two critics on (s, a) and (s', a') together
     next_action = (32 + 1) * (observation + middle + 2 * out)  # and the offsets folded into biases
     q_of_policy = 2 * (32 * (observation + 2 * (action + middle + out))
                        + observation + 2 * action + middle + out)
-    e_step = 32 * (policy + observation) + q_of_policy
+    e_step = 32 * policy + q_of_policy
     return m_step + next_action + e_step / 3
 
 

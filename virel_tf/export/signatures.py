@@ -77,7 +77,7 @@ class ServedPolicy:
         """
         loc, log_scale = self._gaussian(observation)
         noise = self._checked(noise, "noise")
-        same_batch(loc, noise, "observation and noise")
+        noise = of_same_batch(noise, loc, "observation and noise")
         before_tanh = loc + tf.exp(log_scale) * noise
         log_widths = np.log(self.half_width[self.half_width > 0]).sum(dtype=np.float32)
         return {"action": self._scaled(tf.tanh(before_tanh)),
@@ -96,7 +96,7 @@ class ServedPolicy:
         """
         observation = self.policy.normaliser(self._checked(observation, "observation"))
         action = self._checked(action, "action")
-        same_batch(observation, action, "observation and action")
+        action = of_same_batch(action, observation, "observation and action")
         widths = np.where(self.half_width > 0, self.half_width, np.float32(1))
         action = (tf.clip_by_value(action, self.low, self.high) - self.middle) / widths
         answer = {"q": minimum([q(observation, action) for q in self.critics.qs])}
@@ -121,6 +121,9 @@ class ServedPolicy:
         return self.observation_size if name == "observation" else self.action_size
 
 
-def same_batch(one: tf.Tensor, other: tf.Tensor, names: str) -> None:
-    """Fails in the graph where one batch would be spread over the other."""
-    tf.debugging.assert_equal(tf.shape(one)[0], tf.shape(other)[0], f"{names} must have the same number of rows")
+def of_same_batch(tensor: tf.Tensor, other: tf.Tensor, names: str) -> tf.Tensor:
+    """`tensor`; fails in the graph, before it is used, where one batch would be spread over the other."""
+    message = f"{names} must have the same number of rows"
+    check = tf.debugging.assert_equal(tf.shape(tensor)[0], tf.shape(other)[0], message)
+    with tf.control_dependencies([] if check is None else [check]):
+        return tf.identity(tensor)
