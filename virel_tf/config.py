@@ -86,8 +86,8 @@ class Config:
     value_learning_rate: float = option(3e-4, PAPER, "Adam step size of Q and V", above=0)
     policy_learning_rate: float = option(3e-4, PAPER, "Adam step size of the policy", above=0)
     adam_beta_1: float = option(0.9, PAPER, "Adam's decay of the mean gradient", least=0, most=0.999)
-    adam_beta_2: float = option(0.999, PAPER, "Adam's decay of the mean squared gradient; less keeps a sudden large "
-                                "gradient from making a large step", least=0, most=0.9999)
+    adam_beta_2: float = option(0.999, PAPER, "the networks' Adam: decay of the mean squared gradient; less keeps a "
+                                "sudden large gradient from making a large step", least=0, most=0.9999)
     batch_size: int = option(128, PAPER, "transitions per update", least=1)
     n_step: int = option(1, PAPER, "rewards added up before the target bootstraps", least=1, most=100)
 

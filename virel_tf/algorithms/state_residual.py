@@ -26,7 +26,9 @@ class StateResidual:
             observation_size, HIDDEN, 2, seed, normalisation="layer", name="state_residual"
         )
         self.parameters = [variable.value for variable in self.network.trainable_variables]
-        self.optimiser = FusedAdam(self.parameters, config.value_learning_rate, config.adam_beta_1)
+        self.optimiser = FusedAdam(
+            self.parameters, config.value_learning_rate, config.adam_beta_1, config.adam_beta_2
+        )
 
     def relative(self, observation: tf.Tensor) -> tf.Tensor:
         """v(s) / mean v over the batch [B]."""
