@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 
 HERE = Path(__file__).parent
 STUDIES = HERE / "studies"
+ANCHORS = HERE.parent / "virel_tf" / "experiments" / "anchors.csv"
 RUNS = HERE / "runs" / "HalfCheetah-v4"
 SAC = RUNS / "sac"
 BEGINNINGS = STUDIES / "initialisation"
@@ -75,6 +76,62 @@ def draw_initialisation() -> None:
     figure.savefig(HERE / "initialisation.png", dpi=110)
 
 
+def modern_runs() -> dict[str, list[Path]]:
+    """environment -> metrics.csv of each seed of beta with the default settings."""
+    found: dict[str, list[Path]] = {}
+    for path in sorted((HERE / "runs").glob("*/beta/modern/seed*/metrics.csv")):
+        found.setdefault(path.parents[3].name, []).append(path)
+    return found
+
+
+def published(env: str, algorithm: str) -> dict[int, float]:
+    """steps -> return, of v4 where there are several versions."""
+    family = env.removesuffix("-v4")
+    with open(ANCHORS, newline="") as file:
+        rows = [row for row in csv.DictReader(file) if (row["env"], row["algorithm"]) == (family, algorithm)]
+    rows.sort(key=lambda row: row["version"] == "v4")
+    return {int(row["steps"]): float(row["mean"]) for row in rows}
+
+
+def draw_modern() -> None:
+    """beta with the default settings: every seed a line, published returns as points."""
+    runs = modern_runs()
+    figure = Figure(figsize=(3.1 * len(runs), 3), layout="constrained")
+    for axes, (env, paths) in zip(figure.subplots(1, len(runs), squeeze=False)[0], runs.items(), strict=True):
+        for i, path in enumerate(paths):
+            axes.plot(column(path, "step") / 1000, column(path, "eval_return"), color="#55a868", linewidth=1.2,
+                      label=None if i else "beta, each seed")
+        last = max(column(path, "step")[-1] for path in paths)
+        for algorithm, colour in (("CrossQ", "#c44e52"), ("SAC", "#4c72b0")):
+            points = {steps: value for steps, value in published(env, algorithm).items() if 0 < steps <= last}
+            if points:
+                axes.plot([steps / 1000 for steps in points], list(points.values()), "o", color=colour,
+                          label=f"{algorithm}, published")
+        axes.set(title=env, xlabel="environment steps (thousands)")
+        axes.grid(alpha=0.3)
+        axes.legend(frameon=False, fontsize="x-small")
+    figure.savefig(HERE / "modern.png", dpi=100)
+
+
+def print_modern() -> None:
+    """The returns of the default settings: the mean of the last three evaluations up to some steps."""
+    print("| environment | steps | each seed | mean | CrossQ, published | SAC, published |\n|---|---|---|---|---|---|")
+    for env, paths in modern_runs().items():
+        for steps in (5_000, 30_000, 50_000, 100_000, 300_000):
+            ends = [mean_of_last_three(path, steps) for path in paths if column(path, "step")[-1] >= steps]
+            if not ends:
+                continue
+            beside = [published(env, name).get(steps) for name in ("CrossQ", "SAC")]
+            told = " | ".join(f"{value:.0f}" if value is not None else "" for value in beside)
+            each = ", ".join(f"{end:.0f}" for end in ends)
+            print(f"| {env} | {steps:,} | {each} | {np.mean(ends):.0f} | {told} |")
+
+
+def mean_of_last_three(path: Path, steps: int) -> float:
+    """Of the evaluations up to `steps`."""
+    return float(column(path, "eval_return")[column(path, "step") <= steps][-3:].mean())
+
+
 def print_scores() -> None:
     """The final returns of the report, as a Markdown table."""
     print("| environment, steps | variant | seeds | mean (95 % interval) | where |\n|---|---|---|---|---|")
@@ -115,6 +172,8 @@ def print_coupling() -> None:
 if __name__ == "__main__":
     draw_epsilon()
     draw_initialisation()
+    draw_modern()
+    print_modern()
     print_scores()
     print_protocols()
     print_coupling()
