@@ -85,12 +85,15 @@ def modern_runs() -> dict[str, list[Path]]:
 
 
 def published(env: str, algorithm: str) -> dict[int, float]:
-    """steps -> return, of v4 where there are several versions."""
-    family = env.removesuffix("-v4")
+    """steps -> return in the same version of the environment; other versions have other observations."""
+    wanted = (env.removesuffix("-v4"), algorithm, "v4")
     with open(ANCHORS, newline="") as file:
-        rows = [row for row in csv.DictReader(file) if (row["env"], row["algorithm"]) == (family, algorithm)]
-    rows.sort(key=lambda row: row["version"] == "v4")
-    return {int(row["steps"]): float(row["mean"]) for row in rows}
+        rows = list(csv.DictReader(file))
+    return {
+        int(row["steps"]): float(row["mean"])
+        for row in rows
+        if (row["env"], row["algorithm"], row["version"]) == wanted
+    }
 
 
 def draw_modern() -> None:
@@ -102,7 +105,7 @@ def draw_modern() -> None:
             axes.plot(column(path, "step") / 1000, column(path, "eval_return"), color="#55a868", linewidth=1.2,
                       label=None if i else "beta, each seed")
         last = max(column(path, "step")[-1] for path in paths)
-        for algorithm, colour in (("CrossQ", "#c44e52"), ("SAC", "#4c72b0")):
+        for algorithm, colour in (("CrossQ", "#c44e52"), ("SimbaV2", "#4c72b0")):
             points = {steps: value for steps, value in published(env, algorithm).items() if 0 < steps <= last}
             if points:
                 axes.plot([steps / 1000 for steps in points], list(points.values()), "o", color=colour,
@@ -115,13 +118,14 @@ def draw_modern() -> None:
 
 def print_modern() -> None:
     """The returns of the default settings: the mean of the last three evaluations up to some steps."""
-    print("| environment | steps | each seed | mean | CrossQ, published | SAC, published |\n|---|---|---|---|---|---|")
+    print("| environment | steps | each seed | mean | CrossQ, published | SimbaV2, published |")
+    print("|---|---|---|---|---|---|")
     for env, paths in modern_runs().items():
         for steps in (5_000, 30_000, 50_000, 100_000, 300_000):
             ends = [mean_of_last_three(path, steps) for path in paths if column(path, "step")[-1] >= steps]
             if not ends:
                 continue
-            beside = [published(env, name).get(steps) for name in ("CrossQ", "SAC")]
+            beside = [published(env, name).get(steps) for name in ("CrossQ", "SimbaV2")]
             told = " | ".join(f"{value:.0f}" if value is not None else "" for value in beside)
             each = ", ".join(f"{end:.0f}" for end in ends)
             print(f"| {env} | {steps:,} | {each} | {np.mean(ends):.0f} | {told} |")

@@ -37,15 +37,15 @@ def test_the_mean_is_exponential_and_exact_from_the_start():
 
 def test_learning_is_the_same_with_and_without_it():
     with_mean, without = make_learner(variant="virel", policy_averaging=4), make_learner(variant="virel")
-    assert without.played_policy is without.policy
-    assert with_mean.played_policy is with_mean.averaged_policy.mean
+    assert without.evaluated_policy is without.policy
+    assert with_mean.evaluated_policy is with_mean.averaged_policy.mean
     seen = []
     for done in range(4):
         assert update(with_mean, done) == update(without, done)
         with_mean.average_policy()
         seen.append(weights(with_mean.policy))
     total = 1 + 0.75 + 0.75**2 + 0.75**3  # steps_per_iteration is 1, hence a decay of 1 - 1/4
-    for got, *each in zip(weights(with_mean.played_policy), *seen, strict=True):
+    for got, *each in zip(weights(with_mean.evaluated_policy), *seen, strict=True):
         mean = sum(0.75 ** (3 - i) * value for i, value in enumerate(each)) / total
         np.testing.assert_allclose(got, mean, rtol=1e-3, atol=1e-4)
 
@@ -56,11 +56,12 @@ def test_the_averaged_policy_is_what_is_saved(tmp_path):
         update(learner, done)
         learner.average_policy()
     observation = inputs_of("gaussian")[0]
-    save_policy(tmp_path / "last.npz", learner.played_policy, 4, learner.critics.online)
+    save_policy(tmp_path / "last.npz", learner.evaluated_policy, 4, learner.critics.online)
     state = {f"learner/{name}": variable.numpy() for name, variable in learner.state().items()}
     for saved in (read_policy(tmp_path / "last.npz"), SavedWeights.of_learner(tmp_path, 4, state)):
         policy = NETWORKS["gaussian"]("batch")
         saved.restore(policy)
-        np.testing.assert_array_equal(policy.mean_action(observation), learner.played_policy.mean_action(observation))
-        assert np.abs(policy.mean_action(observation) - learner.policy.mean_action(observation)).max() > 1e-4
+        action = policy.mean_action(observation)
+        np.testing.assert_array_equal(action, learner.evaluated_policy.mean_action(observation))
+        assert np.abs(action - learner.policy.mean_action(observation)).max() > 1e-4
         assert all(saved.holds(critic) for critic in learner.critics.online)

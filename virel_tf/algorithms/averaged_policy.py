@@ -21,7 +21,7 @@ class AveragedPolicy:
         self.decay = decay
         self.weight = tf.Variable(0.0, trainable=False)
         for norm in mean.hidden.all_batch_norms:
-            norm.neutralise()
+            norm.set_to_identity()
 
     def follow(self, policy: Policy) -> None:
         """Takes in the policy as it is now."""

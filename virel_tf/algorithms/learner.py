@@ -345,7 +345,8 @@ class Learner:
         def due() -> EStepResult:
             if self.config.n_step > 1:
                 # epsilon is of the one-step operator, whatever Q is regressed on. So its residual
-                # is taken apart, and only where the policy moves, for which alone it matters.
+                # is computed on one-step transitions, and only when the policy moves, since only
+                # then the temperature matters.
                 one_step = self._draw(view, BATCH, update, self.config.batch_size)
                 td_error = self._td_error(one_step, reading, update)
                 self._follow_residual(one_step.observation, td_error)
@@ -470,7 +471,7 @@ class Learner:
     # ------------------------------------------------------------ what users get
 
     @property
-    def played_policy(self) -> Policy:
+    def evaluated_policy(self) -> Policy:
         """The policy to evaluate and export: the averaged one, or the newest without averaging."""
         return self.averaged_policy.mean if self.averaged_policy else self.policy
 

@@ -133,7 +133,7 @@ class BatchNorm(keras.layers.Layer):
         return tf.reshape(normalised, tf.shape(x)), mean, variance
 
     def _plain(self, x: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        """The same without scale and offset; the fused operation is slow where C is small or odd."""
+        """Without scale and offset; the fused operation is slow where C is small or odd."""
         mean, variance = tf.nn.moments(x, axes=[0])
         normalised = (x - mean) * tf.math.rsqrt(variance + VARIANCE_EPSILON)
         rows = tf.cast(tf.shape(x)[0], tf.float32)
@@ -144,8 +144,8 @@ class BatchNorm(keras.layers.Layer):
             self.variance.value + (1 - MOMENTUM) * (unbiased - self.variance.value),
         )
 
-    def neutralise(self) -> None:
-        """Makes inference mode the identity, for a network whose dense layers hold folded weights."""
+    def set_to_identity(self) -> None:
+        """Makes inference mode the identity, for dense layers that hold folded weights."""
         if self.affine:
             self.scale.assign(tf.ones_like(self.scale))
             self.offset.assign(tf.zeros_like(self.offset))

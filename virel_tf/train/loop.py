@@ -86,7 +86,7 @@ class Training:
         self.config, self.folder = config, folder
         self.run = Run(config)
         self.eval_env = make_env(config.env, fallback_length=config.path_length)
-        self.actor = Actor(self.run.learner.played_policy)
+        self.actor = Actor(self.run.learner.evaluated_policy)
         self.diagnostics = Diagnostics(self.run.learner) if config.diagnostics else None
         self.store = CheckpointStore(folder / "checkpoints")
         self.window = Window()
@@ -194,7 +194,7 @@ class Training:
     def save_policy(self, which: str) -> None:
         """The policy as it is now, with the critics that judge it."""
         learner = self.run.learner
-        save_policy(policy_path(self.folder, which), learner.played_policy, self.run.step, learner.critics.online,
+        save_policy(policy_path(self.folder, which), learner.evaluated_policy, self.run.step, learner.critics.online,
                     self.run.collector.return_scale.deviation)
 
     def say_goodbye(self, stop: StopRequest) -> None:
