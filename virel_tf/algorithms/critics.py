@@ -64,12 +64,13 @@ class Critics:
             initial_weights=config.initial_weights,
         )
 
-        def q(i: int, name: str) -> QNetwork:
+        def q(i: int, name: str, first: QNetwork | None) -> QNetwork:
             return QNetwork(
                 observation_size,
                 action_size,
                 seed=network_seed(config, 0, i),
                 name=f"{name}{i}",
+                input_norm_of=first,
                 **shape,
             )
 
@@ -78,7 +79,10 @@ class Critics:
                 observation_size, seed=network_seed(config, 25, i), name=f"{name}{i}", **shape
             )
 
-        self.qs = [q(i, "q") for i in range(len(self.kinds))]
+        # All Qs see the same batches, so the statistics of their inputs are the same: the first Q's.
+        self.qs: list[QNetwork] = []
+        for i in range(len(self.kinds)):
+            self.qs.append(q(i, "q", self.qs[0] if self.qs else None))
         self.vs: list[ValueNetwork] = []
         self.target_vs: list[ValueNetwork] = []
         self.target_qs: list[QNetwork] = []
@@ -86,7 +90,7 @@ class Critics:
             self.vs = [v(i, "v") for i in range(len(self.distinct))]
             self.target_vs = [v(i, "target_v") for i in range(len(self.distinct))]
         elif recipe.bootstrap != "self":
-            self.target_qs = [q(i, "target_q") for i in range(len(self.kinds))]
+            self.target_qs = [q(i, "target_q", self.qs[0]) for i in range(len(self.kinds))]
         for source, target in self._followed:
             copy_weights(source, target)
         self.mean_reward, self.mean_bonus = (
@@ -166,17 +170,13 @@ class Critics:
         if self.batch_norm or self.recipe.bootstrap == "self":
             observation = tf.concat([batch.observation, batch.next_observation], axis=0)
             action = tf.concat([batch.action, next_sample.action], axis=0)
-            halves = [
-                tf.split(q(observation, action, training=True, track=track), 2) for q in self.qs
-            ]
+            halves = [tf.split(q, 2) for q in self._in_training(self.qs, observation, action, track)]
             predictions = [here for here, _ in halves]
             next_qs = [there for _, there in halves]
             parts = None
             if self.recipe.bootstrap != "self" and not online:
-                next_qs = [
-                    tf.split(q(observation, action, training=True, track=False), 2)[1]
-                    for q in target_qs
-                ]
+                target = self._in_training(target_qs, observation, action, track=False)
+                next_qs = [tf.split(q, 2)[1] for q in target]
         else:
             predictions, parts = self._predictions(batch, track)
             if self.recipe.bootstrap == "optimal_q":
@@ -192,11 +192,18 @@ class Critics:
     ) -> tuple[list[tf.Tensor], list[tf.Tensor] | None]:
         """Q_i(s, a) [B], and the first layers' share of s."""
         if self.batch_norm:
-            return [
-                q(batch.observation, batch.action, training=True, track=track) for q in self.qs
-            ], None
+            return self._in_training(self.qs, batch.observation, batch.action, track), None
         parts = self.observation_parts(batch.observation)
         return self.of_action(parts, batch.action), parts
+
+    def _in_training(
+        self, qs: list[QNetwork], observation: tf.Tensor, action: tf.Tensor, track: bool
+    ) -> list[tf.Tensor]:
+        """Q_i [B] in training mode; batch normalisation treats the inputs once for all Qs."""
+        if not self.batch_norm:
+            return [q(observation, action) for q in qs]
+        inputs = qs[0].normalised(observation, action, track)
+        return [q.of_normalised(inputs, track) for q in qs]
 
     def _next_vs(self, batch: Transition, online: bool) -> list[tf.Tensor]:
         """V(s') [B] per kind."""

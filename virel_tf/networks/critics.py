@@ -36,10 +36,15 @@ class ValueNetwork(keras.Model):
         self.output_layer = output_layer(1, hidden, seed + layers, initial_weights)
         self(tf.zeros([1, observation_size]), training=True, track=False)
 
+    def build(self, observation_shape: tuple[int | None, ...]) -> None:
+        """Makes the weights that `call` reads without calling their layers."""
+        self.hidden.build(observation_shape)
+        self.output_layer.build((None, self.hidden.dense[-1].units))
+
     def call(self, observation: tf.Tensor, training: bool = False, track: bool = True) -> tf.Tensor:
         """`training` and `track` matter to batch normalisation only; see `networks/layers.py`."""
         x = self.hidden(observation, training=training, track=track)
-        return tf.squeeze(self.hidden.output(self.output_layer, x, training), -1)
+        return tf.squeeze(self.hidden.output(self.output_layer, x, training, track), -1)
 
 
 class QNetwork(keras.Model):
@@ -61,12 +66,17 @@ class QNetwork(keras.Model):
         normalisation: str = "none",
         initial_weights: str = "glorot",
         name: str = "q",
+        input_norm_of: QNetwork | None = None,
     ) -> None:
+        """`input_norm_of`: another Q of the same batches, whose normalisation of (s, a) this one uses."""
         super().__init__(name=name)
         fan_in = observation_size + action_size
         self.observation_norm = None
         self.action_norm = None
-        if normalisation == "batch":
+        if normalisation == "batch" and input_norm_of is not None:
+            self.observation_norm = input_norm_of.observation_norm
+            self.action_norm = input_norm_of.action_norm
+        elif normalisation == "batch":
             self.observation_norm = BatchNorm(name="observation_norm", affine=False)
             self.action_norm = BatchNorm(name="action_norm", affine=False)
         self.observation_layer = dense(hidden, fan_in, seed, initial_weights, name="observation")
@@ -94,6 +104,14 @@ class QNetwork(keras.Model):
             tf.zeros([1, observation_size]), tf.zeros([1, action_size]), training=True, track=False
         )
 
+    def build(
+        self, observation_shape: tuple[int | None, ...], action_shape: tuple[int | None, ...]
+    ) -> None:
+        """Makes the weights that `call` reads without calling their layers."""
+        self.observation_layer.build(observation_shape)
+        self.action_layer.build(action_shape)
+        self.output_layer.build((None, self.observation_layer.units))
+
     def call(
         self,
         observation: tf.Tensor,
@@ -104,11 +122,23 @@ class QNetwork(keras.Model):
         """`training` and `track` matter to batch normalisation only; see `networks/layers.py`."""
         if self.observation_norm is None or not training:
             return self.of_action(self.observation_part(observation), action)
+        return self.of_normalised(self.normalised(observation, action, track), track)
+
+    def normalised(
+        self, observation: tf.Tensor, action: tf.Tensor, track: bool = True
+    ) -> tf.Tensor:
+        """(s, a) [B, D + A] by the mean and deviation of this batch, for `of_normalised`."""
         observation = self.observation_norm(observation, track=track)
         action = self.action_norm(action, track=track)
-        return self._of_first_layer(
-            self.observation_layer(observation) + self.action_layer(action), training, track
-        )
+        return tf.concat([observation, action], axis=1)
+
+    def of_normalised(self, inputs: tf.Tensor, track: bool = True) -> tf.Tensor:
+        """Q [B] in training mode, from what `normalised` gave for this Q or one that shares it."""
+        kernels = [self.observation_layer.kernel.value, self.action_layer.kernel.value]
+        bias = self.observation_layer.bias.value
+        compute = self.observation_layer.compute_dtype
+        first = apply_dense(inputs, tf.concat(kernels, axis=0), bias, compute)
+        return self._of_first_layer(first, training=True, track=track)
 
     def observation_part(self, observation: tf.Tensor) -> tf.Tensor:
         """The first layer's share of the observation [B, H], for `of_action`; inference mode."""
@@ -135,4 +165,4 @@ class QNetwork(keras.Model):
 
     def _of_first_layer(self, x: tf.Tensor, training: bool, track: bool) -> tf.Tensor:
         x = self.hidden(x, training=training, track=track)
-        return tf.squeeze(self.hidden.output(self.output_layer, x, training), -1)
+        return tf.squeeze(self.hidden.output(self.output_layer, x, training, track), -1)

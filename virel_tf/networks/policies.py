@@ -50,6 +50,11 @@ class Policy(keras.Model):
         )
         self(tf.zeros([1, observation_size]), training=True, track=False)
 
+    def build(self, observation_shape: tuple[int | None, ...]) -> None:
+        """Makes the weights that `call` reads without calling their layers."""
+        self.hidden.build(observation_shape)
+        self.output_layer.build((None, self.hidden.dense[-1].units))
+
     def call(
         self, observation: tf.Tensor, training: bool = False, track: bool = True
     ) -> tuple[tf.Tensor, tf.Tensor | None]:
@@ -58,7 +63,7 @@ class Policy(keras.Model):
         `training` and `track` matter to batch normalisation only; see `networks/layers.py`.
         """
         x = self.hidden(observation, training=training, track=track)
-        outputs = self.hidden.output(self.output_layer, x, training)
+        outputs = self.hidden.output(self.output_layer, x, training, track)
         if self.deterministic:
             return outputs, None
         loc, log_scale = tf.split(outputs, 2, axis=-1)
