@@ -9,12 +9,19 @@ from setuptools import find_packages, setup
 from setuptools.command.build_py import build_py
 
 HERE = Path(__file__).parent
-VERSION = re.search(r'__version__ = "(.+)"', (HERE / "virel_tf" / "__init__.py").read_text(encoding="utf-8"))[1]
-TENSORFLOW = ">=2.19,<2.22"  # tested with 2.21; tf-keras is what tensorflow-probability needs beside Keras 3
+VERSION = re.search(
+    r'__version__ = "(.+)"', (HERE / "virel_tf" / "__init__.py").read_text(encoding="utf-8")
+)[1]
+TENSORFLOW = (  # tested with 2.21; tf-keras is what tensorflow-probability needs beside Keras 3
+    ">=2.19,<2.22"
+)
 
 
 class BuildWithRevision(build_py):
-    """Notes in the built package which commit it is of: virel_tf/provenance.py reads it where no git can be asked."""
+    """Notes in the built package which commit it is of.
+
+    Virel_tf/provenance.py reads it where no git can be asked.
+    """
 
     def run(self) -> None:
         super().run()
@@ -24,11 +31,19 @@ class BuildWithRevision(build_py):
 
 
 def git_revision() -> str:
-    """The commit of this source tree, with -dirty where it was changed since; empty where git does not know it."""
+    """The commit of this source tree, with -dirty where it was changed since.
+
+    Empty where git does not know it.
+    """
+
     def git(*words: str) -> str:
-        return subprocess.run(["git", *words], cwd=HERE, check=True, capture_output=True, text=True).stdout.strip()
+        return subprocess.run(
+            ["git", *words], cwd=HERE, check=True, capture_output=True, text=True
+        ).stdout.strip()
+
     try:
-        git("ls-files", "--error-unmatch", "setup.py")  # the tree may lie in somebody else's repository
+        # the tree may lie in somebody else's repository
+        git("ls-files", "--error-unmatch", "setup.py")
         return git("describe", "--always", "--dirty", "--abbrev=40", "--exclude=*")
     except (OSError, subprocess.CalledProcessError):
         return ""
@@ -58,11 +73,23 @@ setup(
         "matplotlib",
     ],
     extras_require={
-        "test": ["pytest", "pytest-xdist", "hypothesis", "ruff", "tensorboard", "psutil", "pyyaml",
-                 f"tensorflow-serving-api{TENSORFLOW}", "tf2onnx>=1.17", "onnxruntime",
-                 "ray>=2.40",
-                 # What the statistics are compared with; the arch it stands on does not import beside pandas 3.
-                 "rliable>=1.2", "pandas<3"],
+        "test": [
+            "pytest",
+            "pytest-xdist",
+            "hypothesis",
+            "ruff",
+            "tensorboard",
+            "psutil",
+            "pyyaml",
+            f"tensorflow-serving-api{TENSORFLOW}",
+            "tf2onnx>=1.17",
+            "onnxruntime",
+            "ray>=2.40",
+            # What the statistics are compared with; the arch it stands on does not import beside
+            # pandas 3.
+            "rliable>=1.2",
+            "pandas<3",
+        ],
         "cuda": [f"tensorflow[and-cuda]{TENSORFLOW}"],
         "video": ["imageio[ffmpeg]"],
         "plots": ["tensorboard"],

@@ -14,13 +14,19 @@ if TYPE_CHECKING:
 
 @pytest.fixture(autouse=True)
 def no_inherited_silence(monkeypatch) -> None:
-    """tf2onnx sets this as it is imported; a command started later would take it for the user's wish to read all."""
+    """tf2onnx sets this as it is imported.
+
+    A command started later would take it for the user's wish to read all.
+    """
     monkeypatch.delenv("TF_CPP_MIN_LOG_LEVEL", raising=False)
 
 
 @pytest.fixture(autouse=True)
 def float32_afterwards() -> Iterator[None]:
-    """A learner sets Keras' precision for the whole process; the next test's networks are of float32 again."""
+    """A learner sets Keras' precision for the whole process.
+
+    The next test's networks are of float32 again.
+    """
     yield
     if "keras" in sys.modules:
         sys.modules["keras"].config.set_dtype_policy("float32")
@@ -35,8 +41,15 @@ def humanoid(request, tmp_path_factory) -> UntrainedRun:
     from untrained_run import make_run  # TensorFlow comes in only for the tests that need it
 
     from virel_tf.export.command import export_run
-    run = make_run(tmp_path_factory.mktemp("humanoid") / "run", env="Humanoid-v4", variant="beta",
-                   preset=request.param, normalise_observations=True, reward_scale=2.5,
-                   return_deviation=4.0)
+
+    run = make_run(
+        tmp_path_factory.mktemp("humanoid") / "run",
+        env="Humanoid-v4",
+        variant="beta",
+        preset=request.param,
+        normalise_observations=True,
+        reward_scale=2.5,
+        return_deviation=4.0,
+    )
     export_run(run.folder)
     return run

@@ -20,7 +20,10 @@ def export(folder: Path, step: int) -> None:
 
 
 class ScriptedPool:
-    """Ends each cell at once, with the next exit code of its script; 0 leaves a finished run behind."""
+    """Ends each cell at once, with the next exit code of its script.
+
+    0 leaves a finished run behind.
+    """
 
     def __init__(self, codes: dict[str, list[int | str]]) -> None:
         self.codes, self.running, self.started = codes, [], []

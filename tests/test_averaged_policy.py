@@ -23,7 +23,9 @@ def test_the_mean_of_one_policy_is_that_policy(name, normalisation):
     averaged = AveragedPolicy(NETWORKS[name](normalisation), decay=0.9)
     averaged.follow(policy)
     observation = inputs_of(name)[0]
-    np.testing.assert_allclose(averaged.mean.mean_action(observation), policy.mean_action(observation), atol=1e-5)
+    np.testing.assert_allclose(
+        averaged.mean.mean_action(observation), policy.mean_action(observation), atol=1e-5
+    )
 
 
 def test_the_mean_is_exponential_and_exact_from_the_start():
@@ -31,12 +33,19 @@ def test_the_mean_is_exponential_and_exact_from_the_start():
     averaged = AveragedPolicy(NETWORKS["gaussian"]("batch"), decay=0.5)
     for policy in policies:
         averaged.follow(policy)
-    for got, first, second, third in zip(weights(averaged.mean), *map(weights, policies), strict=True):
-        np.testing.assert_allclose(got, (0.25 * first + 0.5 * second + third) / 1.75, rtol=1e-3, atol=1e-4)
+    for got, first, second, third in zip(
+        weights(averaged.mean), *map(weights, policies), strict=True
+    ):
+        np.testing.assert_allclose(
+            got, (0.25 * first + 0.5 * second + third) / 1.75, rtol=1e-3, atol=1e-4
+        )
 
 
 def test_learning_is_the_same_with_and_without_it():
-    with_mean, without = make_learner(variant="virel", policy_averaging=4), make_learner(variant="virel")
+    with_mean, without = (
+        make_learner(variant="virel", policy_averaging=4),
+        make_learner(variant="virel"),
+    )
     assert without.evaluated_policy is without.policy
     assert with_mean.evaluated_policy is with_mean.averaged_policy.mean
     seen = []

@@ -1,4 +1,7 @@
-"""Batch normalisation in critics and policy: statistics, gradients and modes, by hand and by the plain formulas."""
+"""Batch normalisation in critics and policy.
+
+Statistics, gradients and modes, by hand and by the plain formulas.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,8 @@ def test_training_mode_is_by_the_batch_and_the_running_statistics_follow(affine)
     layer = BatchNorm("norm", affine)
     x = np.array([[1.0, 0.0], [3.0, 0.0], [8.0, 6.0]], np.float32)
     np.testing.assert_allclose(layer(x), normalised(x), rtol=1e-5)
-    # One step of 0.01 from mean 0 and variance 1, with the unbiased variance: 13 of (1, 3, 8), 12 of (0, 0, 6).
+    # One step of 0.01 from mean 0 and variance 1, with the unbiased variance: 13 of (1, 3, 8), 12
+    # of (0, 0, 6).
     np.testing.assert_allclose(layer.mean.numpy(), [0.01 * 4, 0.01 * 2], rtol=1e-5)
     np.testing.assert_allclose(layer.variance.numpy(), [1 + 0.01 * 12, 1 + 0.01 * 11], rtol=1e-5)
     assert pytest.approx(0.99) == MOMENTUM
@@ -40,7 +44,9 @@ def shaken(network, seed: int = 0):
     """The network with random weights and statistics."""
     random = np.random.default_rng(seed)
     for variable in network.variables:
-        value = random.normal(size=variable.shape) / np.sqrt(variable.shape[0] if len(variable.shape) > 1 else 1)
+        value = random.normal(size=variable.shape) / np.sqrt(
+            variable.shape[0] if len(variable.shape) > 1 else 1
+        )
         if "normaliser" not in variable.path:
             variable.assign(np.abs(value) + 0.5 if "variance" in variable.path else value)
     return network
@@ -77,7 +83,9 @@ def test_a_folded_network_gives_the_same_answers_with_a_plain_graph(name):
 def test_the_numpy_actor_is_the_policy_in_inference_mode(name):
     policy = shaken(NETWORKS[name]("batch"))
     observation = inputs_of(name)[0]
-    np.testing.assert_allclose(Actor(policy).mean_action(observation), policy.mean_action(observation), atol=1e-6)
+    np.testing.assert_allclose(
+        Actor(policy).mean_action(observation), policy.mean_action(observation), atol=1e-6
+    )
 
 
 def test_inference_mode_is_by_the_running_statistics():
@@ -87,33 +95,61 @@ def test_inference_mode_is_by_the_running_statistics():
 
     def by_hand(layer: BatchNorm, x: float) -> float:
         mean, variance = float(layer.mean[0]), float(layer.variance[0])
-        scale, offset = (float(layer.scale[0]), float(layer.offset[0])) if layer.affine else (1.0, 0.0)
+        scale, offset = (
+            (float(layer.scale[0]), float(layer.offset[0])) if layer.affine else (1.0, 0.0)
+        )
         return scale * (x - mean) / np.sqrt(variance + VARIANCE_EPSILON) + offset
 
     observation, action = 0.7, -0.4
-    first = (by_hand(q.observation_norm, observation) * float(q.observation_layer.kernel[0, 0])
-             + float(q.observation_layer.bias[0])
-             + by_hand(q.action_norm, action) * float(q.action_layer.kernel[0, 0]))
-    expected = by_hand(norm, max(first, 0)) * float(q.output_layer.kernel[0, 0]) + float(q.output_layer.bias[0])
-    assert float(q(np.array([[observation]], np.float32), np.array([[action]], np.float32))[0]) == pytest.approx(
-        expected, rel=1e-4)
+    first = (
+        by_hand(q.observation_norm, observation) * float(q.observation_layer.kernel[0, 0])
+        + float(q.observation_layer.bias[0])
+        + by_hand(q.action_norm, action) * float(q.action_layer.kernel[0, 0])
+    )
+    expected = by_hand(norm, max(first, 0)) * float(q.output_layer.kernel[0, 0]) + float(
+        q.output_layer.bias[0]
+    )
+    assert float(
+        q(np.array([[observation]], np.float32), np.array([[action]], np.float32))[0]
+    ) == pytest.approx(expected, rel=1e-4)
 
 
 def make_learner(rows: int = BATCH, **settings) -> Learner:
     """A learner on a replay of a few random transitions; modern settings at a small size."""
-    config = Config(env="Hopper-v4", **{**dict(hidden=8, batch_size=BATCH, replay_size=100, steps_per_iteration=1,
-                                               reward_scaling="none", policy_averaging=0), **settings})
+    config = Config(
+        env="Hopper-v4",
+        **{
+            **dict(
+                hidden=8,
+                batch_size=BATCH,
+                replay_size=100,
+                steps_per_iteration=1,
+                reward_scaling="none",
+                policy_averaging=0,
+            ),
+            **settings,
+        },
+    )
     random = np.random.default_rng(3)
     replay = ReplayRing(100, 1, 3, 2)
-    replay.append(Rows(np.zeros(rows, np.int32), random.normal(size=[rows, 3]).astype(np.float32),
-                       random.uniform(-1, 1, [rows, 2]).astype(np.float32),
-                       random.normal(size=rows).astype(np.float32), np.zeros(rows, np.float32), np.ones(rows, bool)),
-                  random.normal(size=[1, 3]).astype(np.float32))
+    replay.append(
+        Rows(
+            np.zeros(rows, np.int32),
+            random.normal(size=[rows, 3]).astype(np.float32),
+            random.uniform(-1, 1, [rows, 2]).astype(np.float32),
+            random.normal(size=rows).astype(np.float32),
+            np.zeros(rows, np.float32),
+            np.ones(rows, bool),
+        ),
+        random.normal(size=[1, 3]).astype(np.float32),
+    )
     return Learner(config, config.recipe, replay, 3, 2)
 
 
 def update(learner: Learner, done: int = 0) -> dict[str, float]:
-    metrics = learner.update(learner.replay.view(), tf.constant(done), tf.constant(10_000), tf.constant(1.0)).numpy()
+    metrics = learner.update(
+        learner.replay.view(), tf.constant(done), tf.constant(10_000), tf.constant(1.0)
+    ).numpy()
     return dict(zip(METRICS, metrics[0], strict=True))
 
 
@@ -123,12 +159,15 @@ def batch_of(learner: Learner, done: int = 0):
 
 def reference_q(q: QNetwork, observation: tf.Tensor, action: tf.Tensor) -> tf.Tensor:
     """Q in training mode, in the plain formulas."""
+
     def norm(layer: BatchNorm, x: tf.Tensor) -> tf.Tensor:
         mean, variance = tf.nn.moments(x, [0])
         offset, scale = (layer.offset.value, layer.scale.value) if layer.affine else (None, None)
         return tf.nn.batch_normalization(x, mean, variance, offset, scale, VARIANCE_EPSILON)
 
-    x = (q.observation_layer(norm(q.observation_norm, observation)) + q.action_layer(norm(q.action_norm, action)))
+    x = q.observation_layer(norm(q.observation_norm, observation)) + q.action_layer(
+        norm(q.action_norm, action)
+    )
     x = norm(q.hidden.batch_norms[0], tf.nn.relu(x))
     x = norm(q.hidden.batch_norms[1], tf.nn.relu(q.hidden.dense[0](x)))
     return q.output_layer(x)[:, 0]
@@ -136,8 +175,12 @@ def reference_q(q: QNetwork, observation: tf.Tensor, action: tf.Tensor) -> tf.Te
 
 def test_the_critics_see_both_halves_as_one_batch_and_no_gradient_flows_through_the_second():
     learner = make_learner(variant="virel")
-    batch, inputs = batch_of(learner), learner._m_step_inputs(
-        batch_of(learner), learner.temperature.running(tf.constant(1.0)), tf.constant(0))
+    batch, inputs = (
+        batch_of(learner),
+        learner._m_step_inputs(
+            batch_of(learner), learner.temperature.running(tf.constant(1.0)), tf.constant(0)
+        ),
+    )
     observation = tf.concat([batch.observation, batch.next_observation], 0)
     action = tf.concat([batch.action, inputs.next_sample.action], 0)
     q_variables = [variable for q in learner.critics.qs for variable in q.trainable_variables]
@@ -159,13 +202,18 @@ def test_each_critic_has_statistics_of_its_own_and_the_update_moves_them_once():
     update(learner)
     both = np.concatenate([batch.observation, batch.next_observation])
     for q in learner.critics.qs:
-        np.testing.assert_allclose(q.observation_norm.mean.numpy(), 0.01 * both.mean(axis=0), rtol=1e-4)
+        np.testing.assert_allclose(
+            q.observation_norm.mean.numpy(), 0.01 * both.mean(axis=0), rtol=1e-4
+        )
     first, second = (q.hidden.batch_norms[0].mean.numpy() for q in learner.critics.qs)
     assert np.abs(first - second).max() > 1e-4
 
 
 def test_the_e_step_sees_the_critics_in_inference_mode_and_moves_the_policys_statistics():
-    """-Q is the loss where the temperature is 0; Q by the running statistics that the M-step left."""
+    """-Q is the loss where the temperature is 0.
+
+    Q by the running statistics that the M-step left.
+    """
     learner = make_learner(variant="virel", alpha=0.0)
     batch = batch_of(learner)
     copy = make_learner(variant="virel", alpha=0.0)
@@ -176,16 +224,23 @@ def test_the_e_step_sees_the_critics_in_inference_mode_and_moves_the_policys_sta
     drawn = sample(copy.policy, batch.observation, seed, training=True)
     q = tf.minimum(*(q(batch.observation, drawn.action) for q in copy.critics.qs))
     assert metrics["policy_loss"] == pytest.approx(-float(tf.reduce_mean(q)), rel=1e-4)
-    np.testing.assert_allclose(learner.policy.hidden.input_norm.mean.numpy(),
-                               0.01 * batch.observation.numpy().mean(axis=0), rtol=1e-4)
+    np.testing.assert_allclose(
+        learner.policy.hidden.input_norm.mean.numpy(),
+        0.01 * batch.observation.numpy().mean(axis=0),
+        rtol=1e-4,
+    )
 
 
 def test_next_actions_come_from_the_policy_in_inference_mode():
     learner = make_learner(variant="td3", target_noise_sigma=0.0)
     shaken(learner.policy)
     batch = batch_of(learner)
-    inputs = learner._m_step_inputs(batch, learner.temperature.running(tf.constant(1.0)), tf.constant(0))
-    np.testing.assert_allclose(inputs.next_sample.action, learner.policy.mean_action(batch.next_observation), atol=1e-6)
+    inputs = learner._m_step_inputs(
+        batch, learner.temperature.running(tf.constant(1.0)), tf.constant(0)
+    )
+    np.testing.assert_allclose(
+        inputs.next_sample.action, learner.policy.mean_action(batch.next_observation), atol=1e-6
+    )
 
 
 def test_the_policy_moves_at_every_third_update_alone():
@@ -195,8 +250,12 @@ def test_the_policy_moves_at_every_third_update_alone():
     for done in range(6):
         before = [variable.numpy() for variable in learner.policy_variables]
         metrics = update(learner, done)
-        moved.append(any((old != new.numpy()).any()
-                         for old, new in zip(before, learner.policy_variables, strict=True)))
+        moved.append(
+            any(
+                (old != new.numpy()).any()
+                for old, new in zip(before, learner.policy_variables, strict=True)
+            )
+        )
         if moved[-1]:
             newest = metrics["policy_loss"], metrics["entropy"]
         assert (metrics["policy_loss"], metrics["entropy"]) == newest  # of the newest E-step
@@ -211,7 +270,8 @@ def test_statistics_are_in_the_state_of_the_learner():
     other = make_learner(variant="virel", seed=2)
     other.load_state(saved)
     object.__setattr__(other.config, "seed", 1)
-    assert sum("norm" in name and "variance" in name for name in saved) == 4 * 2 + 3 + 1  # and the observations' own
+    # and the observations' own
+    assert sum("norm" in name and "variance" in name for name in saved) == 4 * 2 + 3 + 1
     update(other, 1)
     for name, variable in learner.state().items():
         np.testing.assert_array_equal(variable.numpy(), other.state()[name].numpy(), err_msg=name)

@@ -1,4 +1,6 @@
-"""Checkpoints: what goes in comes out, damage is noticed, and neither a kill nor a full disk loses the last one."""
+"""Checkpoints: what goes in comes out, damage is noticed, and neither a kill nor a full disk loses
+the last one.
+"""
 
 from __future__ import annotations
 
@@ -21,25 +23,45 @@ ROWS = 10  # per step of these tests
 
 def rows(first: int, last: int, factor: float = 1.0) -> Segment:
     index = np.arange(first, last)
-    return Segment(first, last, {"observation": factor * index[:, None] * np.ones(3, np.float32), "odd": index % 2})
+    return Segment(
+        first,
+        last,
+        {"observation": factor * index[:, None] * np.ones(3, np.float32), "odd": index % 2},
+    )
 
 
 def save(store: CheckpointStore, step: int, keep_from: int = 0, factor: float = 1.0) -> Path:
     """A checkpoint whose every part says which step (and factor) it is from."""
-    arrays = {"policy/layer_0/kernel:0": np.full((4, 3), factor * step, np.float32), "file": np.array(step)}
+    arrays = {
+        "policy/layer_0/kernel:0": np.full((4, 3), factor * step, np.float32),
+        "file": np.array(step),
+    }
     segment = rows((step - 1) * ROWS, step * ROWS, factor)
-    return store.save(step, arrays, {"env/0": b"state %d" % step}, {"step": step}, segment, keep_from)
+    return store.save(
+        step, arrays, {"env/0": b"state %d" % step}, {"step": step}, segment, keep_from
+    )
 
 
 def check(store: CheckpointStore, step: int, first: int = 0, factor: float = 1.0) -> None:
-    """The newest checkpoint is that of `step`, with all rows from `first` on (`factor`: of the last ones)."""
+    """The newest checkpoint is that of `step`, with all rows from `first` on (`factor`.
+
+    Of the last ones).
+    """
     loaded = store.load_newest()
-    assert loaded.step == step and loaded.info == {"step": step} and loaded.blobs == {"env/0": b"state %d" % step}
+    assert (
+        loaded.step == step
+        and loaded.info == {"step": step}
+        and loaded.blobs == {"env/0": b"state %d" % step}
+    )
     assert set(loaded.arrays) == {"policy/layer_0/kernel:0", "file"}
-    np.testing.assert_array_equal(loaded.arrays["policy/layer_0/kernel:0"], np.full((4, 3), factor * step, np.float32))
+    np.testing.assert_array_equal(
+        loaded.arrays["policy/layer_0/kernel:0"], np.full((4, 3), factor * step, np.float32)
+    )
     assert [segment.first for segment in loaded.segments] == list(range(first, step * ROWS, ROWS))
     for segment in loaded.segments:
-        expected = rows(segment.first, segment.first + ROWS, factor if segment is loaded.segments[-1] else 1.0)
+        expected = rows(
+            segment.first, segment.first + ROWS, factor if segment is loaded.segments[-1] else 1.0
+        )
         assert segment.last == expected.last
         np.testing.assert_equal(segment.arrays, expected.arrays)
 
@@ -55,6 +77,7 @@ def everything(folder: Path) -> dict[str, bytes]:
 def refusing(code: int):
     def refuse(*_):
         raise OSError(code, os.strerror(code))
+
     return refuse
 
 
@@ -70,9 +93,21 @@ def store(tmp_path, warnings) -> CheckpointStore:
 
 def test_what_is_saved_is_loaded(store):
     assert store.load_newest() is None and store.newest_path() is None
-    arrays = {"a/b:0": np.arange(6, dtype=np.float32).reshape(2, 3).T, "a": np.array(3.5), "empty": np.zeros((0, 4)),
-              "flags": np.array([True, False]), "big": np.array([2**63], np.uint64), "nan": np.array([np.nan])}
-    info = {"rng": 2**100, "epsilon": 0.1 + 0.2, "nothing": None, "nan": float("inf"), "text": "überall"}
+    arrays = {
+        "a/b:0": np.arange(6, dtype=np.float32).reshape(2, 3).T,
+        "a": np.array(3.5),
+        "empty": np.zeros((0, 4)),
+        "flags": np.array([True, False]),
+        "big": np.array([2**63], np.uint64),
+        "nan": np.array([np.nan]),
+    }
+    info = {
+        "rng": 2**100,
+        "epsilon": 0.1 + 0.2,
+        "nothing": None,
+        "nan": float("inf"),
+        "text": "überall",
+    }
     blobs = {"env/0": bytes(range(256)), "..": b"", "state.npz": b"x"}
     path = store.save(7, arrays, blobs, info, None, 0)
     loaded = CheckpointStore(store.folder).load_newest()
@@ -118,7 +153,9 @@ def test_two_checkpoints_and_their_rows_are_kept(store):
         save(store, step, keep_from=max(0, (step - 2) * ROWS))
     assert names(store.folder) == ["replay", "step-000000005", "step-000000006"]
     # Step 6 needs the rows from 40 on, step 5 those from 30 on.
-    assert [name[:14] for name in names(store.folder / "replay")] == [f"rows-{n:09d}" for n in (30, 40, 50)]
+    assert [name[:14] for name in names(store.folder / "replay")] == [
+        f"rows-{n:09d}" for n in (30, 40, 50)
+    ]
     check(store, 6, first=40)
 
 
@@ -148,8 +185,9 @@ def damage_flip(path: Path) -> None:
     path.write_bytes(data)
 
 
-@pytest.mark.parametrize("file", ["manifest.json", "state.npz", "env%2F0.bin",
-                                  "../replay/rows-000000020-000000030.npz"])
+@pytest.mark.parametrize(
+    "file", ["manifest.json", "state.npz", "env%2F0.bin", "../replay/rows-000000020-000000030.npz"]
+)
 @pytest.mark.parametrize("damage", [damage_truncate, damage_flip, os.unlink])
 def test_damage_is_told_and_the_one_before_is_used(store, warnings, file, damage):
     for step in (1, 2, 3):
@@ -171,7 +209,7 @@ def test_any_changed_byte_of_the_manifest_is_noticed_or_harmless(store, warnings
     whole = path.read_bytes()
     sound = module._read_manifest(path.parent)
     for position in range(len(whole)):
-        path.write_bytes(whole[:position] + bytes([whole[position] ^ 1]) + whole[position + 1:])
+        path.write_bytes(whole[:position] + bytes([whole[position] ^ 1]) + whole[position + 1 :])
         try:
             assert module._read_manifest(path.parent) == sound
         except module._Damaged:
@@ -181,7 +219,10 @@ def test_any_changed_byte_of_the_manifest_is_noticed_or_harmless(store, warnings
 def test_the_arrays_of_each_kept_checkpoint_can_be_read_and_nothing_is_set_aside(store):
     for step in (1, 2, 3):
         save(store, step)
-    assert {step: int(read_arrays(path)["file"]) for step, path in store.kept().items()} == {2: 2, 3: 3}
+    assert {step: int(read_arrays(path)["file"]) for step, path in store.kept().items()} == {
+        2: 2,
+        3: 3,
+    }
     damage_flip(store.kept()[3] / "state.npz")
     before = everything(store.folder)
     with pytest.raises(RunError, match="step-000000003 is damaged .state.npz has a wrong checksum"):
@@ -225,7 +266,9 @@ def test_a_run_does_not_save_below_another_ones_checkpoints(store):
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full")
-@pytest.mark.parametrize("file", ["rows-000000020-000000030.npz", "state.npz", "env%2F0.bin", "manifest.json"])
+@pytest.mark.parametrize(
+    "file", ["rows-000000020-000000030.npz", "state.npz", "env%2F0.bin", "manifest.json"]
+)
 def test_a_full_disk_leaves_the_earlier_checkpoint_and_no_litter(store, monkeypatch, file):
     save(store, 1)
     save(store, 2)

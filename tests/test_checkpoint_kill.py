@@ -23,8 +23,12 @@ def warnings() -> list[str]:
 def python(script: str, *arguments: object) -> subprocess.Popen:
     here, package = str(Path(__file__).parent), str(Path(virel_tf.__file__).parents[1])
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([here, package])}
-    return subprocess.Popen([sys.executable, "-c", script, *map(str, arguments)], stdout=subprocess.PIPE, text=True,
-                            env=environment)
+    return subprocess.Popen(
+        [sys.executable, "-c", script, *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=environment,
+    )
 
 
 # Forks a process per system call that changes the disk; each dies just before its own.
@@ -83,7 +87,11 @@ def test_killed_before_any_change_of_the_disk(tmp_path, warnings, again):
         seen.add((loaded.step, factor))
         check(left, loaded.step, factor=factor)
         save(left, loaded.step + 1) if factor == 1.0 else save(left, loaded.step, factor=9.0)
-        check(CheckpointStore(left.folder), loaded.step + (factor == 1.0), factor=1.0 if factor == 1.0 else 9.0)
+        check(
+            CheckpointStore(left.folder),
+            loaded.step + (factor == 1.0),
+            factor=1.0 if factor == 1.0 else 9.0,
+        )
         assert all(name == "replay" or name.startswith("step-") for name in names(left.folder))
     assert seen == ({(2, 2.0), (2, 3.0)} if again else {(2, 1.0), (3, 1.0), (4, 1.0)})
     assert warnings == []

@@ -1,4 +1,7 @@
-"""The command line as a user types it: each test starts the program, except where a command is put in place."""
+"""The command line as a user types it.
+
+Each test starts the program, except where a command is put in place.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +21,17 @@ from virel_tf.errors import ConfigError, RunError
 
 
 def virel_tf(*arguments: str) -> subprocess.CompletedProcess:
-    """Runs `virel-tf ARGUMENTS`, with TensorFlow out of reach: importing it would end in a traceback."""
-    program = ("import runpy, sys; sys.modules['tensorflow'] = None; sys.argv = ['virel-tf', *sys.argv[1:]];"
-               "runpy.run_module('virel_tf', run_name='__main__')")
-    return subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True)
+    """Runs `virel-tf ARGUMENTS`, with TensorFlow out of reach.
+
+    Importing it would end in a traceback.
+    """
+    program = (
+        "import runpy, sys; sys.modules['tensorflow'] = None; sys.argv = ['virel-tf',"
+        " *sys.argv[1:]];runpy.run_module('virel_tf', run_name='__main__')"
+    )
+    return subprocess.run(
+        [sys.executable, "-c", program, *arguments], capture_output=True, text=True
+    )
 
 
 def complaint(*arguments: str) -> str:
@@ -33,48 +43,66 @@ def complaint(*arguments: str) -> str:
     return result.stderr
 
 
-@pytest.mark.parametrize("arguments, parts", [
-    (["--sead=3"], ["--sead", "no such flag", "did you mean --seed?"]),
-    (["--total-steps=10"], ["--total-steps", "did you mean --total_steps?"]),
-    (["--steps=10"], ["--steps", "did you mean --total_steps?"]),
-    (["--learning_rate=1"], ["--learning_rate", "did you mean --value_learning_rate?"]),
-    (["--nooxla"], ["--nooxla", "did you mean --noxla?"]),
-    (["--qqqq"], ["--qqqq", "--help"]),
-    (["--helpfull"], ["--helpfull", "did you mean --help?"]),
-    (["--batch_size=many"], ["--batch_size", "'many'", "a whole number of at least 1"]),
-    (["--batch_size=1.5"], ["--batch_size", "'1.5'", "a whole number of at least 1"]),
-    (["--batch_size=0"], ["--batch_size", "a whole number of at least 1"]),
-    (["--batch_size=1e400"], ["--batch_size", "a whole number"]),
-    (["--tau=fast"], ["--tau", "'fast'", "a number above 0 and at most 1"]),
-    (["--tau=2"], ["--tau", "2.0", "a number above 0 and at most 1"]),
-    (["--tau=nan"], ["--tau", "nan", "a number above 0 and at most 1"]),
-    (["--variant=bta"], ["--variant", "'bta'", "virel, beta", "did you mean beta?"]),
-    (["--xla=maybe"], ["--xla", "'maybe'", "true or false"]),
-    (["--noxla=true"], ["--noxla"]),
-    (["--preset=papr"], ["--preset", "'papr'", "paper, tianshou, none", "did you mean paper?"]),
-    (["--env="], ["--env", "gymnasium"]),
-    (["--batch_size"], ["--batch_size", "has no value", "a whole number"]),
-    (["--env", "--seed=1"], ["--env", "has no value"]),
-    (["--num_envs=3"], ["--steps_per_iteration", "--num_envs=3"]),
-    (["trian"], ["'trian'", "train, evaluate, variants, theory, benchmark", "did you mean train?"]),
-    (["train", "more"], ["'more'", "--flag=value"]),
-    (["--xla", "false"], ["'false'", "--flag=value"]),
-    (["--seed=1", "evaluate"], ["'evaluate'", "command comes first"]),
-    (["--flagfile=no/such/file"], ["--flagfile", "no/such/file", "No such file"]),
-    (["--flagfile"], ["--flagfile"]),
-    (["evaluate"], ["--run_dir", "--policy=PATH"]),
-    (["evaluate", "--run_dir=x", "--policy=bst"], ["--policy", "best, last", "did you mean best?"]),
-    (["evaluate", "--run_dir=x", "--episodes=0"], ["--episodes", "at least 1"]),
-    (["evaluate", "--env=Hopper-v4"], ["--env", "no such flag"]),
-    (["evaluate", "--run_dir=x", "--video=film.avi"], ["--video", "'film.avi'", ".mp4 or .gif"]),
-    (["export"], ["--run_dir"]),
-    (["latency"], ["--run_dir", "latency needs it"]),
-    (["latency", "--run_dir=x", "--seconds=0"], ["--seconds", "above 0"]),
-    (["export", "--run_dir=x", "--policy=bst"], ["--policy", "best, last", "did you mean best?"]),
-    (["export", "--run_dir=x", "--format=onx"], ["--format", "saved_model, litert, onnx", "did you mean onnx?"]),
-    (["benchmark", "--seconds=0"], ["--seconds", "above 0"]),
-    (["train", "--seconds=1"], ["--seconds", "no such flag"]),
-])
+@pytest.mark.parametrize(
+    "arguments, parts",
+    [
+        (["--sead=3"], ["--sead", "no such flag", "did you mean --seed?"]),
+        (["--total-steps=10"], ["--total-steps", "did you mean --total_steps?"]),
+        (["--steps=10"], ["--steps", "did you mean --total_steps?"]),
+        (["--learning_rate=1"], ["--learning_rate", "did you mean --value_learning_rate?"]),
+        (["--nooxla"], ["--nooxla", "did you mean --noxla?"]),
+        (["--qqqq"], ["--qqqq", "--help"]),
+        (["--helpfull"], ["--helpfull", "did you mean --help?"]),
+        (["--batch_size=many"], ["--batch_size", "'many'", "a whole number of at least 1"]),
+        (["--batch_size=1.5"], ["--batch_size", "'1.5'", "a whole number of at least 1"]),
+        (["--batch_size=0"], ["--batch_size", "a whole number of at least 1"]),
+        (["--batch_size=1e400"], ["--batch_size", "a whole number"]),
+        (["--tau=fast"], ["--tau", "'fast'", "a number above 0 and at most 1"]),
+        (["--tau=2"], ["--tau", "2.0", "a number above 0 and at most 1"]),
+        (["--tau=nan"], ["--tau", "nan", "a number above 0 and at most 1"]),
+        (["--variant=bta"], ["--variant", "'bta'", "virel, beta", "did you mean beta?"]),
+        (["--xla=maybe"], ["--xla", "'maybe'", "true or false"]),
+        (["--noxla=true"], ["--noxla"]),
+        (["--preset=papr"], ["--preset", "'papr'", "paper, tianshou, none", "did you mean paper?"]),
+        (["--env="], ["--env", "gymnasium"]),
+        (["--batch_size"], ["--batch_size", "has no value", "a whole number"]),
+        (["--env", "--seed=1"], ["--env", "has no value"]),
+        (["--num_envs=3"], ["--steps_per_iteration", "--num_envs=3"]),
+        (
+            ["trian"],
+            ["'trian'", "train, evaluate, variants, theory, benchmark", "did you mean train?"],
+        ),
+        (["train", "more"], ["'more'", "--flag=value"]),
+        (["--xla", "false"], ["'false'", "--flag=value"]),
+        (["--seed=1", "evaluate"], ["'evaluate'", "command comes first"]),
+        (["--flagfile=no/such/file"], ["--flagfile", "no/such/file", "No such file"]),
+        (["--flagfile"], ["--flagfile"]),
+        (["evaluate"], ["--run_dir", "--policy=PATH"]),
+        (
+            ["evaluate", "--run_dir=x", "--policy=bst"],
+            ["--policy", "best, last", "did you mean best?"],
+        ),
+        (["evaluate", "--run_dir=x", "--episodes=0"], ["--episodes", "at least 1"]),
+        (["evaluate", "--env=Hopper-v4"], ["--env", "no such flag"]),
+        (
+            ["evaluate", "--run_dir=x", "--video=film.avi"],
+            ["--video", "'film.avi'", ".mp4 or .gif"],
+        ),
+        (["export"], ["--run_dir"]),
+        (["latency"], ["--run_dir", "latency needs it"]),
+        (["latency", "--run_dir=x", "--seconds=0"], ["--seconds", "above 0"]),
+        (
+            ["export", "--run_dir=x", "--policy=bst"],
+            ["--policy", "best, last", "did you mean best?"],
+        ),
+        (
+            ["export", "--run_dir=x", "--format=onx"],
+            ["--format", "saved_model, litert, onnx", "did you mean onnx?"],
+        ),
+        (["benchmark", "--seconds=0"], ["--seconds", "above 0"]),
+        (["train", "--seconds=1"], ["--seconds", "no such flag"]),
+    ],
+)
 def test_a_mistake_is_told_in_one_line(arguments, parts):
     message = complaint(*arguments)
     assert [part for part in parts if part not in message] == [], message
@@ -97,12 +125,24 @@ def test_a_mistake_inside_a_flagfile_names_the_flag(tmp_path):
     assert "did you mean --batch_size?" in complaint(f"--flagfile={tmp_path / 'some.flags'}")
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["-h"], ["help"], ["train", "--help"], ["--seed=1", "--help"]])
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["-h"], ["help"], ["train", "--help"], ["--seed=1", "--help"]]
+)
 def test_help_shows_every_flag_with_its_default(arguments):
     result = virel_tf(*arguments)
     assert (result.returncode, result.stderr) == (0, "")
-    for part in ("Usage:", "evaluate", "benchmark", "Example:", "--env=InvertedPendulum-v4", "--tau=0.005",
-                 "--xla=false", "--total_steps=1_000_000", "[virel|beta|virel1", "temperature of beta:"):
+    for part in (
+        "Usage:",
+        "evaluate",
+        "benchmark",
+        "Example:",
+        "--env=InvertedPendulum-v4",
+        "--tau=0.005",
+        "--xla=false",
+        "--total_steps=1_000_000",
+        "[virel|beta|virel1",
+        "temperature of beta:",
+    ):
         assert part in result.stdout
     for name in Config.__dataclass_fields__:
         assert f"  --{name}=" in result.stdout
@@ -125,18 +165,29 @@ def test_help_of_a_command_without_flags_lists_none():
     assert result.returncode == 0 and "Flags of" not in result.stdout
 
 
-@pytest.mark.parametrize("arguments", [["evaluate", "--help"], ["evaluate", "-h"], ["help", "evaluate"]])
+@pytest.mark.parametrize(
+    "arguments", [["evaluate", "--help"], ["evaluate", "-h"], ["help", "evaluate"]]
+)
 def test_help_of_a_command_shows_its_own_flags(arguments):
     result = virel_tf(*arguments)
     assert (result.returncode, result.stderr) == (0, "")
-    for part in ("--run_dir=", "--policy=best", "--episodes=10", "--seed=1", "virel-tf evaluate --run_dir="):
+    for part in (
+        "--run_dir=",
+        "--policy=best",
+        "--episodes=10",
+        "--seed=1",
+        "virel-tf evaluate --run_dir=",
+    ):
         assert part in result.stdout
     assert "--tau" not in result.stdout
 
 
 def test_help_of_a_command_with_words_names_them():
     result = virel_tf("help", "report")
-    assert "Usage: virel-tf report RUNS... [--flag=value ...]" in result.stdout and "RUNS are folders" in result.stdout
+    assert (
+        "Usage: virel-tf report RUNS... [--flag=value ...]" in result.stdout
+        and "RUNS are folders" in result.stdout
+    )
     assert "--bootstrap_samples=2_000" in result.stdout and "--runs" not in result.stdout
     assert max(map(len, result.stdout.splitlines())) <= 100
 
@@ -152,8 +203,9 @@ def test_version():
 
 
 def test_a_reader_that_goes_away_is_no_error():
-    program = subprocess.Popen([sys.executable, "-m", "virel_tf", "--help"], stdout=subprocess.PIPE,
-                               stderr=subprocess.PIPE)
+    program = subprocess.Popen(
+        [sys.executable, "-m", "virel_tf", "--help"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
     program.stdout.close()
     assert program.stderr.read() == b""
     program.stderr.close()
@@ -161,19 +213,25 @@ def test_a_reader_that_goes_away_is_no_error():
 
 
 def test_help_and_mistakes_do_not_import_tensorflow():
-    check = ("import sys; from virel_tf.cli import main; main(['--help']); main(['--tau=x']); main(['evaluate']); "
-             "main(['report']);"
-             "print('imported:', *{'tensorflow', 'gymnasium', 'numpy', 'matplotlib'} & set(sys.modules))")
+    check = (
+        "import sys; from virel_tf.cli import main; main(['--help']); main(['--tau=x']);"
+        " main(['evaluate']); main(['report']);print('imported:', *{'tensorflow', 'gymnasium',"
+        " 'numpy', 'matplotlib'} & set(sys.modules))"
+    )
     result = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True)
     assert result.stdout.splitlines()[-1] == "imported:"
 
 
 @pytest.mark.slow
 def test_tensorflow_is_imported_without_noise():
-    quiet = ("import os, subprocess, sys; from virel_tf.cli import import_tensorflow_quietly; "
-             "import_tensorflow_quietly(); import tensorflow as tf; tf.zeros([1]) + 1; "
-             "print('stderr is back', file=sys.stderr)")
-    parent = f"{quiet}; subprocess.run([sys.executable, '-c', {quiet!r}])"  # a child is as quiet as its parent
+    quiet = (
+        "import os, subprocess, sys; from virel_tf.cli import import_tensorflow_quietly; "
+        "import_tensorflow_quietly(); import tensorflow as tf; tf.zeros([1]) + 1; "
+        "print('stderr is back', file=sys.stderr)"
+    )
+    parent = (  # a child is as quiet as its parent
+        f"{quiet}; subprocess.run([sys.executable, '-c', {quiet!r}])"
+    )
     result = subprocess.run([sys.executable, "-c", parent], capture_output=True, text=True)
     assert result.stderr == "stderr is back\nstderr is back\n"
 
@@ -183,11 +241,28 @@ def test_no_flags_are_the_defaults():
 
 
 def test_values_of_every_kind():
-    config = cli.parse_config(["--env=Ant-v5", "--variant", "virel", "--tau=1e-2", "--alpha=2", "--xla",
-                               "--nodiagnostics", "--normalise_observations=True",
-                               "--normalisation=layer"])
-    assert config == Config(env="Ant-v5", variant="virel", tau=0.01, alpha=2.0, xla=True,
-                            normalise_observations=True, normalisation="layer")
+    config = cli.parse_config(
+        [
+            "--env=Ant-v5",
+            "--variant",
+            "virel",
+            "--tau=1e-2",
+            "--alpha=2",
+            "--xla",
+            "--nodiagnostics",
+            "--normalise_observations=True",
+            "--normalisation=layer",
+        ]
+    )
+    assert config == Config(
+        env="Ant-v5",
+        variant="virel",
+        tau=0.01,
+        alpha=2.0,
+        xla=True,
+        normalise_observations=True,
+        normalisation="layer",
+    )
 
 
 @pytest.mark.parametrize("text", ["100000", "100_000", "1e5", "1E5", "100000.0"])
@@ -208,7 +283,9 @@ def test_a_flag_beats_the_preset_even_with_the_default_s_value():
 def test_a_flagfile_beats_the_preset_and_later_flags_beat_the_flagfile(tmp_path):
     inner, outer = tmp_path / "inner.flags", tmp_path / "outer.flags"
     inner.write_text("--reward_scale=7\n--seed=3\n")
-    outer.write_text(f"# a comment\n\n--env=Walker2d-v4\n--flagfile={inner}\n// another\n--hidden=64\n")
+    outer.write_text(
+        f"# a comment\n\n--env=Walker2d-v4\n--flagfile={inner}\n// another\n--hidden=64\n"
+    )
     config = cli.parse_config([f"--flagfile={outer}", "--seed=4"])
     assert config == Config(env="Walker2d-v4", reward_scale=7.0, seed=4, hidden=64)
     paper = cli.parse_config([f"--flagfile={outer}", "--preset=paper"])  # its row for Walker2d is 3
@@ -232,7 +309,8 @@ def test_parse_config_raises_what_the_program_prints():
 @pytest.fixture
 def put(monkeypatch):
     """put(module, name, function) stands a function in for a command's own."""
-    monkeypatch.setenv("TF_CPP_MIN_LOG_LEVEL", "2")  # set by the user: TensorFlow is not imported ahead to silence it
+    # set by the user: TensorFlow is not imported ahead to silence it
+    monkeypatch.setenv("TF_CPP_MIN_LOG_LEVEL", "2")
 
     def put_function(module, name, function):
         stand_in = types.ModuleType(module)
@@ -264,8 +342,15 @@ def test_export_prints_one_line_of_json(put, capsys):
 
 def test_benchmark_gets_the_config_and_the_seconds(put, capsys):
     expected = Config(env="Hopper-v4", preset="paper", reward_scale=5.0)
-    put("virel_tf.benchmark.command", "run_benchmark", lambda config, seconds: {
-        "same": config == expected, "type": type(config).__name__, "seconds": seconds})
+    put(
+        "virel_tf.benchmark.command",
+        "run_benchmark",
+        lambda config, seconds: {
+            "same": config == expected,
+            "type": type(config).__name__,
+            "seconds": seconds,
+        },
+    )
     assert cli.main(["benchmark", "--env=Hopper-v4", "--preset=paper", "--seconds=3"]) == 0
     assert json.loads(capsys.readouterr().out) == {"same": True, "type": "Config", "seconds": 3.0}
 
@@ -279,11 +364,14 @@ def test_train_is_the_default_and_its_code_the_program_s(put, command, returned,
     assert configs == [Config(seed=5)]
 
 
-@pytest.mark.parametrize("error, code, message", [
-    (RunError("disk full:\n  no room"), 1, "virel-tf: disk full: no room\n"),
-    (ConfigError("--env: unknown"), 2, "virel-tf: --env: unknown\n"),
-    (KeyboardInterrupt(), 130, ""),
-])
+@pytest.mark.parametrize(
+    "error, code, message",
+    [
+        (RunError("disk full:\n  no room"), 1, "virel-tf: disk full: no room\n"),
+        (ConfigError("--env: unknown"), 2, "virel-tf: --env: unknown\n"),
+        (KeyboardInterrupt(), 130, ""),
+    ],
+)
 def test_what_a_run_raises_becomes_a_line_and_a_code(put, capsys, error, code, message):
     def train(config):
         raise error

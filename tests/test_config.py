@@ -1,4 +1,7 @@
-"""Settings and presets: what is allowed, what a table's file changes, and for which environments."""
+"""Settings and presets.
+
+What is allowed, what a table's file changes, and for which environments.
+"""
 
 from __future__ import annotations
 
@@ -23,12 +26,32 @@ def test_every_default_is_allowed_and_explained():
         assert field.metadata["group"] and field.metadata["help"] and allowed(field)
 
 
-@pytest.mark.parametrize("name, value", [
-    ("seed", -1), ("seed", 1.5), ("seed", True), ("seed", "1"), ("total_steps", 0), ("total_steps", 10**400),
-    ("discount", 1.1), ("tau", 0.0), ("tau", float("nan")), ("reward_scale", float("inf")), ("epsilon_p", 0.5),
-    ("variant", "dqn"), ("variant", ""), ("xla", 1), ("env", ""), ("env", None),
-    ("env", []), ("variant", []), ("variant", None), ("preset", []), ("preset", "papers"),
-])
+@pytest.mark.parametrize(
+    "name, value",
+    [
+        ("seed", -1),
+        ("seed", 1.5),
+        ("seed", True),
+        ("seed", "1"),
+        ("total_steps", 0),
+        ("total_steps", 10**400),
+        ("discount", 1.1),
+        ("tau", 0.0),
+        ("tau", float("nan")),
+        ("reward_scale", float("inf")),
+        ("epsilon_p", 0.5),
+        ("variant", "dqn"),
+        ("variant", ""),
+        ("xla", 1),
+        ("env", ""),
+        ("env", None),
+        ("env", []),
+        ("variant", []),
+        ("variant", None),
+        ("preset", []),
+        ("preset", "papers"),
+    ],
+)
 def test_a_value_that_is_not_allowed_is_named(name, value):
     with pytest.raises(ConfigError, match=f"^--{name}: .*must be"):
         Config(**{name: value})
@@ -46,18 +69,25 @@ def test_a_near_miss_gets_a_hint_and_a_far_one_none():
         Config(variant="dqn")
 
 
-@pytest.mark.parametrize("settings, flag", [
-    (dict(steps_per_iteration=20, num_envs=3), "--num_envs=3"),
-    (dict(replay_size=100, batch_size=128), "--batch_size=128"),
-])
+@pytest.mark.parametrize(
+    "settings, flag",
+    [
+        (dict(steps_per_iteration=20, num_envs=3), "--num_envs=3"),
+        (dict(replay_size=100, batch_size=128), "--batch_size=128"),
+    ],
+)
 def test_settings_that_do_not_fit_together_name_both(settings, flag):
     with pytest.raises(ConfigError, match=flag):
         Config(**settings)
 
 
 def test_directory_is_told_by_the_run_unless_given():
-    assert Config(env="ns/Hopper-v4", variant="virel", seed=3).directory.parts == ("runs", "ns_Hopper-v4", "virel",
-                                                                                   "seed3")
+    assert Config(env="ns/Hopper-v4", variant="virel", seed=3).directory.parts == (
+        "runs",
+        "ns_Hopper-v4",
+        "virel",
+        "seed3",
+    )
     assert str(Config(run_dir="here").directory) == "here"
 
 
@@ -72,26 +102,46 @@ def test_differences_leave_out_what_may_change():
     assert differences(old, Config(seed=2)) == ["--seed: 1 -> 2"]
 
 
-TABLE = [("Humanoid", "lambda_beta", 4e-4), ("Hopper", "reward_scale", 5.0), ("HalfCheetah", "reward_scale", 5.0),
-         ("Walker2d", "reward_scale", 3.0)]
+TABLE = [
+    ("Humanoid", "lambda_beta", 4e-4),
+    ("Hopper", "reward_scale", 5.0),
+    ("HalfCheetah", "reward_scale", 5.0),
+    ("Walker2d", "reward_scale", 3.0),
+]
 
 
-@pytest.mark.parametrize("env", ["{}-v4", "{}-v5", "{}-v12", "{}", "mine/{}-v4", "module:{}-v4", "module:mine/{}-v4"])
+@pytest.mark.parametrize(
+    "env", ["{}-v4", "{}-v5", "{}-v12", "{}", "mine/{}-v4", "module:{}-v4", "module:mine/{}-v4"]
+)
 @pytest.mark.parametrize("family, name, value", TABLE)
 def test_preset_row_is_found_by_environment_of_any_version(env, family, name, value):
     env = env.format(family)
     plain = Config(env=env, preset="none")
     assert parse_config([f"--env={env}", "--preset=paper"]) == dataclasses.replace(
-        plain, preset="paper", **{name: value})
+        plain, preset="paper", **{name: value}
+    )
 
 
-@pytest.mark.parametrize("env", ["Ant-v4", "HumanoidStandup-v4", "Swimmer-v5", "InvertedPendulum-v4"])
+@pytest.mark.parametrize(
+    "env", ["Ant-v4", "HumanoidStandup-v4", "Swimmer-v5", "InvertedPendulum-v4"]
+)
 def test_the_defaults_of_the_fields_are_the_paper_s_table_for_all_other_environments(env):
     config = parse_config([f"--env={env}", "--preset=paper"])
     assert config == dataclasses.replace(Config(env=env, preset="none"), preset="paper")
-    assert dict(eval_steps=1000, path_length=999, discount=0.99, batch_size=128, hidden=300, lambda_beta=4e-3,
-                reward_scale=1.0, value_learning_rate=3e-4, policy_learning_rate=3e-4).items() \
+    assert (
+        dict(
+            eval_steps=1000,
+            path_length=999,
+            discount=0.99,
+            batch_size=128,
+            hidden=300,
+            lambda_beta=4e-3,
+            reward_scale=1.0,
+            value_learning_rate=3e-4,
+            policy_learning_rate=3e-4,
+        ).items()
         <= dataclasses.asdict(config).items()
+    )
 
 
 @pytest.mark.parametrize("env", ["Hopper-v4", "Humanoid-v4", "Swimmer-v5", "virel_tf/NaN-v0"])
@@ -99,8 +149,15 @@ def test_the_preset_is_modern_unless_told_and_the_same_in_every_environment(env)
     config = parse_config([f"--env={env}"])
     assert config == Config(env=env, preset="modern")
     assert dataclasses.replace(config, env="Ant-v4") == Config(env="Ant-v4")
-    expected = dict(preset="modern", normalisation="batch", critics=2, bootstrap="self",
-                    policy_period=3, reward_scaling="return", eval_episodes=5)
+    expected = dict(
+        preset="modern",
+        normalisation="batch",
+        critics=2,
+        bootstrap="self",
+        policy_period=3,
+        reward_scaling="return",
+        eval_episodes=5,
+    )
     assert expected.items() <= dataclasses.asdict(config).items()
 
 
@@ -126,43 +183,63 @@ def test_preset_none_is_the_defaults():
     defaults = {field.name: field.default for field in FIELDS.values()}
     assert dataclasses.asdict(Config(preset="none")) == defaults | {"preset": "none"}
     assert preset_files("none", "Humanoid-v4", "beta") == []
-    assert parse_config(["--env=Humanoid-v4", "--preset=none"]) == Config(env="Humanoid-v4", preset="none")
+    assert parse_config(["--env=Humanoid-v4", "--preset=none"]) == Config(
+        env="Humanoid-v4", preset="none"
+    )
 
 
 @pytest.mark.parametrize("preset", ["papers", None])  # None: from a damaged config.json
 def test_a_preset_that_is_not_there_is_named(preset):
-    with pytest.raises(ConfigError, match=f"--preset: {preset!r} is not allowed; it must be one of haarnoja2018a, "):
+    with pytest.raises(
+        ConfigError, match=f"--preset: {preset!r} is not allowed; it must be one of haarnoja2018a, "
+    ):
         preset_files(preset, "Hopper-v4", "beta")
 
 
 def test_rows_for_all_come_before_the_environment_s_own():
-    assert [path.name for path in preset_files("paper", "Hopper-v4", "beta")] == ["all.flags", "Hopper.flags"]
+    assert [path.name for path in preset_files("paper", "Hopper-v4", "beta")] == [
+        "all.flags",
+        "Hopper.flags",
+    ]
 
 
 def test_a_preset_may_have_rows_for_a_variant():
-    learned, other = (parse_config([f"--variant={name}", "--preset=haarnoja2018b"]) for name in ("sac", "beta"))
+    learned, other = (
+        parse_config([f"--variant={name}", "--preset=haarnoja2018b"]) for name in ("sac", "beta")
+    )
     assert (learned.temperature, other.temperature) == ("learned", "variant")
     assert learned.hidden == other.hidden == 256
 
 
 def test_beta_s_lambda_follows_the_scale_of_rewards():
-    """lambda epsilon is in units of the reward, epsilon in those of its square: lambda times scale is the same."""
+    """lambda epsilon is in units of the reward, epsilon in those of its square.
+
+    Lambda times scale is the same.
+    """
     for env in ("HalfCheetah-v4", "Hopper-v4"):
-        paper, plain = (parse_config([f"--env={env}", "--variant=beta", f"--preset={name}"])
-                        for name in ("paper", "tianshou"))
+        paper, plain = (
+            parse_config([f"--env={env}", "--variant=beta", f"--preset={name}"])
+            for name in ("paper", "tianshou")
+        )
         assert (paper.reward_scale, plain.reward_scale) == (5, 1)
-        assert paper.lambda_beta * paper.reward_scale == pytest.approx(plain.lambda_beta * plain.reward_scale)
+        assert paper.lambda_beta * paper.reward_scale == pytest.approx(
+            plain.lambda_beta * plain.reward_scale
+        )
         assert paper.alpha / paper.reward_scale == plain.alpha  # and so does virel's constant
 
 
-@pytest.mark.parametrize("saved, normalisation, temperature", [
-    ({"variant": "sac"}, "none", "constant"),
-    ({"variant": "sac", "temperature": "learned", "layer_norm": True}, "layer", "learned"),
-    ({"variant": "beta", "layer_norm": False}, "none", "variant"),
-    ({"variant": "sac", "normalisation": "batch"}, "batch", "variant"),  # of this version
-])
-def test_settings_of_the_version_before_mean_what_they_meant(tmp_path, saved, normalisation,
-                                                             temperature):
+@pytest.mark.parametrize(
+    "saved, normalisation, temperature",
+    [
+        ({"variant": "sac"}, "none", "constant"),
+        ({"variant": "sac", "temperature": "learned", "layer_norm": True}, "layer", "learned"),
+        ({"variant": "beta", "layer_norm": False}, "none", "variant"),
+        ({"variant": "sac", "normalisation": "batch"}, "batch", "variant"),  # of this version
+    ],
+)
+def test_settings_of_the_version_before_mean_what_they_meant(
+    tmp_path, saved, normalisation, temperature
+):
     """No preset is applied to them: a setting that was not saved then has the value it had then."""
     saved = {"env": "Hopper-v4", "seed": 1, "preset": "paper"} | saved
     (tmp_path / "config.json").write_text(json.dumps(saved))

@@ -15,7 +15,9 @@ def no_gpu(monkeypatch, tmp_path):
     """A machine without a GPU, whatever this one has."""
     expects_gpu = device.expects_gpu
     monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: [])
-    monkeypatch.setattr(device, "expects_gpu", lambda environment: expects_gpu(environment, tmp_path))
+    monkeypatch.setattr(
+        device, "expects_gpu", lambda environment: expects_gpu(environment, tmp_path)
+    )
 
 
 def test_the_line_names_the_cpu(no_gpu, monkeypatch):
@@ -29,18 +31,32 @@ def test_a_gpu_that_is_expected_is_missed_in_the_same_line(no_gpu, monkeypatch):
     monkeypatch.setattr(tf.test, "is_built_with_cuda", lambda: True)
     monkeypatch.setattr(device, "can_load", lambda name: False)
     line = device.device_line(1)
-    assert line.startswith("device: CPU, 1 core; NVIDIA_VISIBLE_DEVICES=all is set, but the NVIDIA driver is missing")
+    assert line.startswith(
+        "device: CPU, 1 core; NVIDIA_VISIBLE_DEVICES=all is set, but the NVIDIA driver is missing"
+    )
     assert "\n" not in line
 
 
 def test_a_gpu_is_named(monkeypatch):
-    monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: [SimpleNamespace(name=f"{kind}:0")])
-    monkeypatch.setattr(tf.config.experimental, "get_device_details", lambda gpu: {"device_name": f"model {gpu.name}"})
+    monkeypatch.setattr(
+        tf.config, "list_physical_devices", lambda kind: [SimpleNamespace(name=f"{kind}:0")]
+    )
+    monkeypatch.setattr(
+        tf.config.experimental,
+        "get_device_details",
+        lambda gpu: {"device_name": f"model {gpu.name}"},
+    )
     assert device.device_line(1) == "device: GPU model GPU:0"
 
 
-@pytest.mark.parametrize("environment, expected", [
-    ({}, False), ({"NVIDIA_VISIBLE_DEVICES": "void"}, False), ({"NVIDIA_VISIBLE_DEVICES": "0"}, True)])
+@pytest.mark.parametrize(
+    "environment, expected",
+    [
+        ({}, False),
+        ({"NVIDIA_VISIBLE_DEVICES": "void"}, False),
+        ({"NVIDIA_VISIBLE_DEVICES": "0"}, True),
+    ],
+)
 def test_what_speaks_for_a_gpu(environment, expected, tmp_path):
     assert bool(device.expects_gpu(environment, tmp_path)) == expected
     (tmp_path / "nvidia0").touch()
@@ -50,7 +66,9 @@ def test_what_speaks_for_a_gpu(environment, expected, tmp_path):
 def test_the_first_thing_missing_is_named():
     assert "built without CUDA" in device.missing(False, lambda name: True)
     assert "libcuda.so.1" in device.missing(True, lambda name: False)
-    assert "libraries are missing (libcudnn.so.9)" in device.missing(True, lambda name: name != "libcudnn.so.9")
+    assert "libraries are missing (libcudnn.so.9)" in device.missing(
+        True, lambda name: name != "libcudnn.so.9"
+    )
     assert "nvidia-smi" in device.missing(True, lambda name: True)
 
 

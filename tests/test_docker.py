@@ -23,13 +23,17 @@ def pinned(name: str) -> dict[str, str]:
     text = (ROOT / "docker" / f"requirements-{name}.txt").read_text()
     entries = re.findall(r"^([\w.-]+)(?:\[[^]]*\])?==(\S+)", text, re.MULTILINE)
     versions = dict(entries)
-    assert len(versions) == len(entries), "a package with two versions: what is checked may not be what is shipped"
+    assert len(versions) == len(entries), (
+        "a package with two versions: what is checked may not be what is shipped"
+    )
     return versions
 
 
 def required(field: str = "install_requires=") -> set[str]:
     """The packages that a list in setup.py names."""
-    block = re.search(rf"{field} ?\[(.*?)\]", (ROOT / "setup.py").read_text().replace("[mujoco]", ""), re.DOTALL)
+    block = re.search(
+        rf"{field} ?\[(.*?)\]", (ROOT / "setup.py").read_text().replace("[mujoco]", ""), re.DOTALL
+    )
     return set(re.findall(r'f?"([a-zA-Z][\w-]*)', block[1]))
 
 
@@ -42,13 +46,17 @@ def test_everything_required_is_pinned(device):
 def test_every_package_has_hashes_and_no_source_is_named(name):
     text = (ROOT / "docker" / f"requirements-{name}.txt").read_text()
     for requirement in re.split(r"\n(?=[a-zA-Z])", text.strip()):
-        assert "==" in requirement.splitlines()[0] and "--hash=sha256:" in requirement, requirement.splitlines()[0]
+        assert "==" in requirement.splitlines()[0] and "--hash=sha256:" in requirement, (
+            requirement.splitlines()[0]
+        )
     assert "://" not in text
 
 
 def test_the_images_differ_in_the_cuda_libraries_alone():
     cpu, cuda = (pinned(device) for device in DEVICES)
-    assert {name: version for name, version in cuda.items() if not name.startswith("nvidia-")} == cpu
+    assert {
+        name: version for name, version in cuda.items() if not name.startswith("nvidia-")
+    } == cpu
     assert {"nvidia-cudnn-cu12", "nvidia-cublas-cu12"} <= set(cuda) - set(cpu)
 
 
@@ -65,7 +73,9 @@ def test_the_image_runs_the_command_as_somebody_who_is_not_root():
 
 def test_the_test_stage_has_what_the_tests_read_and_ask():
     stage = (ROOT / "docker" / "Dockerfile").read_text().split(" AS test\n")[1].split("\nFROM ")[0]
-    assert {"docker", "results", "tests"} <= set(re.findall(r"^COPY (\w+) \1$", stage, re.MULTILINE))
+    assert {"docker", "results", "tests"} <= set(
+        re.findall(r"^COPY (\w+) \1$", stage, re.MULTILINE)
+    )
     for program in re.findall(r"^RUN pytest .*-m slow (.*)$", stage, re.MULTILINE)[0].split():
         assert "mark.slow" in (ROOT / program).read_text()
 
@@ -80,12 +90,21 @@ def services(**settings: str) -> dict[str, dict]:
 
 def mount(service: dict) -> tuple[str, str, str]:
     """The folder on the host, the folder inside and the mode of a service's only volume."""
-    volume, = service["volumes"]
+    (volume,) = service["volumes"]
     host, inside, mode = re.fullmatch(r"([^:]+):([^:]+)(:ro)?", volume).groups()
     return host, inside, mode or ":rw"
 
 
-SETTINGS = [{}, {"TASK": "Hopper-v4", "VARIANT": "sac", "STEPS": "3e5", "RUNS": "/somewhere/runs", "OWNER": "7:8"}]
+SETTINGS = [
+    {},
+    {
+        "TASK": "Hopper-v4",
+        "VARIANT": "sac",
+        "STEPS": "3e5",
+        "RUNS": "/somewhere/runs",
+        "OWNER": "7:8",
+    },
+]
 
 
 @pytest.mark.parametrize("settings", SETTINGS)
@@ -100,12 +119,19 @@ def test_compose_trains_what_it_is_asked_for(settings):
 
 @pytest.mark.parametrize("settings", SETTINGS)
 def test_compose_watches_and_serves_the_folder_that_is_trained_into(settings):
-    train, tensorboard, serving = (services(**settings)[name] for name in ("train", "tensorboard", "serving"))
-    assert {mount(service)[0] for service in (train, tensorboard, serving)} == {settings.get("RUNS", "../runs")}
+    train, tensorboard, serving = (
+        services(**settings)[name] for name in ("train", "tensorboard", "serving")
+    )
+    assert {mount(service)[0] for service in (train, tensorboard, serving)} == {
+        settings.get("RUNS", "../runs")
+    }
     assert [mount(service)[2] for service in (train, tensorboard, serving)] == [":rw", ":ro", ":ro"]
     run = Path(parse_config(shlex.split(train["command"])).run_dir).relative_to(mount(train)[1])
     assert f"--logdir={mount(tensorboard)[1]}" in tensorboard["entrypoint"]
-    assert f"--model_base_path={Path(mount(serving)[1]) / run / 'policy' / 'best'}" in serving["command"].split()
+    assert (
+        f"--model_base_path={Path(mount(serving)[1]) / run / 'policy' / 'best'}"
+        in serving["command"].split()
+    )
 
 
 def test_compose_builds_this_image_and_opens_the_ports_of_the_docs():
@@ -125,6 +151,12 @@ def test_compose_without_a_gpu_asks_for_none():
 
     Loader.add_constructor("!reset", lambda loader, node: "reset")
     other = yaml.load((ROOT / "docker" / "compose.cpu.yaml").read_text(), Loader)["services"]
-    asking = {name for name, service in services().items() if "nvidia" in str(service.get("deploy"))}
-    assert asking == {"train"} == {name for name, service in other.items() if service["deploy"] == "reset"}
+    asking = {
+        name for name, service in services().items() if "nvidia" in str(service.get("deploy"))
+    }
+    assert (
+        asking
+        == {"train"}
+        == {name for name, service in other.items() if service["deploy"] == "reset"}
+    )
     assert other["train"]["build"]["args"]["DEVICE"] == "cpu"

@@ -17,7 +17,9 @@ from virel_tf.errors import RunError
 
 
 def play(env, actions):
-    """All numbers of a run that starts a new episode whenever one ends, and the number of episodes ended."""
+    """All numbers of a run that starts a new episode whenever one ends, and the number of episodes
+    ended.
+    """
     numbers, ended = [], 0
     for action in actions:
         step = env.step(action)
@@ -43,7 +45,9 @@ def interrupted(env_id):
     return state, actions[30:], numbers
 
 
-@pytest.mark.parametrize("env_id", ["HalfCheetah-v4", "Humanoid-v4", "Ant-v5", "Hopper-v4", "Pendulum-v1"])
+@pytest.mark.parametrize(
+    "env_id", ["HalfCheetah-v4", "Humanoid-v4", "Ant-v5", "Hopper-v4", "Pendulum-v1"]
+)
 def test_restored_environment_goes_on_bit_for_bit(env_id):
     state, actions, numbers = interrupted(env_id)
     fresh = make_env(env_id, path_length=50)
@@ -71,8 +75,11 @@ def test_restored_in_another_process(tmp_path):
     state, actions, numbers = interrupted("Humanoid-v4")
     (tmp_path / "state").write_bytes(state)
     np.save(tmp_path / "actions.npy", actions)
-    subprocess.run([sys.executable, "-c", RESUME, str(tmp_path)], check=True,
-                   env={**os.environ, "PYTHONPATH": os.pathsep.join([os.path.dirname(__file__), *sys.path])})
+    subprocess.run(
+        [sys.executable, "-c", RESUME, str(tmp_path)],
+        check=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([os.path.dirname(__file__), *sys.path])},
+    )
     assert np.array_equal(np.load(tmp_path / "numbers.npy"), numbers)
 
 
@@ -97,8 +104,11 @@ def test_foreign_parts_are_named_and_left_alone():
         return env
 
     first, second = with_engine(), with_engine()
-    assert foreign_parts(gymnasium.wrappers.TimeLimit(first, 5)) == ["Scripted.engine", "Scripted.parts",
-                                                                   "Scripted.view"]
+    assert foreign_parts(gymnasium.wrappers.TimeLimit(first, 5)) == [
+        "Scripted.engine",
+        "Scripted.parts",
+        "Scripted.view",
+    ]
     kept = second.engine
     first.count = 7
     Environment(second).set_state(Environment(first).get_state())
@@ -140,15 +150,21 @@ def test_damaged_state_is_one_line():
 
 def test_state_of_another_environment():
     state = make_env("Pendulum-v1").get_state()
-    with pytest.raises(RunError, match="^the saved state belongs to another environment: .*PendulumEnv.*HopperEnv"):
+    with pytest.raises(
+        RunError, match="^the saved state belongs to another environment: .*PendulumEnv.*HopperEnv"
+    ):
         make_env("Hopper-v4").set_state(state)
 
 
 def test_state_of_another_model(tmp_path):
     small = tmp_path / "small.xml"
-    small.write_text("<mujoco><worldbody><body><joint name='slider' type='slide' axis='1 0 0'/>"
-                     "<joint name='hinge'/><geom size='1'/></body></worldbody>"
-                     "<actuator><motor joint='slider' ctrlrange='-1 1'/></actuator></mujoco>")
+    small.write_text(
+        "<mujoco><worldbody><body><joint name='slider' type='slide' axis='1 0 0'/>"
+        "<joint name='hinge'/><geom size='1'/></body></worldbody>"
+        "<actuator><motor joint='slider' ctrlrange='-1 1'/></actuator></mujoco>"
+    )
     other = gymnasium.make("InvertedPendulum-v5", xml_file=str(small), disable_env_checker=True)
-    with pytest.raises(RunError, match="^the saved state does not fit the environment's MuJoCo model$"):
+    with pytest.raises(
+        RunError, match="^the saved state does not fit the environment's MuJoCo model$"
+    ):
         make_env("InvertedPendulum-v5").set_state(Environment(other).get_state())

@@ -1,4 +1,6 @@
-"""Environments: scaling, flattening, ends of episodes, complaints, and state that resumes bit for bit."""
+"""Environments: scaling, flattening, ends of episodes, complaints, and state that resumes bit for
+bit.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,10 @@ UNIT_BOX = spaces.Box(-1.0, 1.0, (1,), np.float32)
 
 
 class Scripted(gymnasium.Env):
-    """Returns given observations, and `ends` = (terminated, truncated) per step; keeps the last action."""
+    """Returns given observations, and `ends` = (terminated, truncated) per step.
+
+    Keeps the last action.
+    """
 
     def __init__(self, observations, observation_space=UNIT_BOX, action_space=UNIT_BOX, ends=()):
         self.observations, self.ends = observations, ends
@@ -70,7 +75,9 @@ def test_humanoid_actions_are_scaled_to_its_bounds():
     action = np.array([-1.0, 1.0, 0.0, 0.5, 3.0, -3.0] + [0.25] * 11, np.float32)
     env.step(action)
     control = env._env.unwrapped.data.ctrl
-    np.testing.assert_allclose(control, [-0.4, 0.4, 0.0, 0.2, 0.4, -0.4] + [0.1] * 11, rtol=1e-6, atol=0)
+    np.testing.assert_allclose(
+        control, [-0.4, 0.4, 0.0, 0.2, 0.4, -0.4] + [0.1] * 11, rtol=1e-6, atol=0
+    )
 
 
 def test_lopsided_box_of_two_dimensions():
@@ -102,10 +109,18 @@ def test_whole_number_actions_are_rounded():
 
 
 def test_dict_observation_becomes_one_vector(register):
-    space = spaces.Dict({"a": spaces.Box(-9.0, 9.0, (2, 2)), "b": spaces.Discrete(3),
-                         "c": spaces.Tuple((spaces.Box(-9.0, 9.0, (1,)), spaces.Box(-9.0, 9.0, ())))})
-    observation = {"a": np.array([[1, 2], [3, 4]], np.float32), "b": 1,
-                   "c": (np.array([5], np.float32), np.float32(6))}
+    space = spaces.Dict(
+        {
+            "a": spaces.Box(-9.0, 9.0, (2, 2)),
+            "b": spaces.Discrete(3),
+            "c": spaces.Tuple((spaces.Box(-9.0, 9.0, (1,)), spaces.Box(-9.0, 9.0, ()))),
+        }
+    )
+    observation = {
+        "a": np.array([[1, 2], [3, 4]], np.float32),
+        "b": 1,
+        "c": (np.array([5], np.float32), np.float32(6)),
+    }
     env = make_env(register("Nested-v0", lambda: Scripted([observation], space)))
     assert env.observation_size == 9
     for vector in (env.reset(), env.step(np.zeros(1)).observation):
@@ -131,15 +146,18 @@ def test_observation_does_not_change_afterwards():
 # Ends of episodes
 
 
-@pytest.mark.parametrize("path_length, ends, expected", [
-    (None, [(False, False), (False, False)], [(False, False), (False, False)]),
-    (None, [(False, True)], [(False, True)]),
-    (None, [(True, True)], [(True, True)]),
-    (2, [(False, False), (False, False)], [(False, False), (False, True)]),
-    (2, [(False, False), (True, False)], [(False, False), (True, False)]),
-    (2, [(False, False), (True, True)], [(False, False), (True, True)]),
-    (3, [(True, False)], [(True, False)]),
-])
+@pytest.mark.parametrize(
+    "path_length, ends, expected",
+    [
+        (None, [(False, False), (False, False)], [(False, False), (False, False)]),
+        (None, [(False, True)], [(False, True)]),
+        (None, [(True, True)], [(True, True)]),
+        (2, [(False, False), (False, False)], [(False, False), (False, True)]),
+        (2, [(False, False), (True, False)], [(False, False), (True, False)]),
+        (2, [(False, False), (True, True)], [(False, False), (True, True)]),
+        (3, [(True, False)], [(True, False)]),
+    ],
+)
 def test_terminated_and_truncated_are_kept_apart(path_length, ends, expected):
     env = Environment(Scripted([np.zeros(1)], ends=ends), path_length)
     env.reset()
@@ -155,11 +173,15 @@ def test_own_time_limit_holds_beside_path_length(path_length, length):
         assert env.reset(seed=0) == [1.0]
         steps = [env.step(np.zeros(1)) for _ in range(length)]
         assert [step.truncated for step in steps] == [False] * (length - 1) + [True]
-        assert {(step.observation[0], step.reward, step.terminated) for step in steps} == {(1.0, 1.0, False)}
+        assert {(step.observation[0], step.reward, step.terminated) for step in steps} == {
+            (1.0, 1.0, False)
+        }
 
 
-@pytest.mark.parametrize("env_id, observation_good, reward_good", [
-    ("virel_tf/NaN-v0", False, True), ("virel_tf/NaNReward-v0", True, False)])
+@pytest.mark.parametrize(
+    "env_id, observation_good, reward_good",
+    [("virel_tf/NaN-v0", False, True), ("virel_tf/NaNReward-v0", True, False)],
+)
 def test_nan_environments_go_bad_at_the_fiftieth_step_of_all(env_id, observation_good, reward_good):
     env = make_env(env_id, path_length=20)
     for count in range(1, 51):
@@ -174,18 +196,39 @@ def test_nan_environments_go_bad_at_the_fiftieth_step_of_all(env_id, observation
 # Complaints
 
 
-@pytest.mark.parametrize("env_id, message", [
-    ("CartPole-v1", "--env: CartPole-v1 has a Discrete action space; a Box (continuous) one is needed"),
-    ("HalfCheeta-v4", "--env: 'HalfCheeta-v4' is not known to gymnasium (did you mean HalfCheetah-v4?)"),
-    ("humanoid-v2", "--env: 'humanoid-v2' is not known to gymnasium (did you mean Humanoid-v5?)"),
-    ("Pendulum-v7", "--env: 'Pendulum-v7' is not known to gymnasium (did you mean Pendulum-v1?)"),
-    ("qqqqqqqq/zzzz-v0", "--env: 'qqqqqqqq/zzzz-v0' is not known to gymnasium"),
-    ("not an id", "--env: 'not an id' is not known to gymnasium"),
-    ("", "--env: '' is not an id such as Hopper-v4 or module:Name-v0"),
-    ("a:b:c", "--env: 'a:b:c' is not an id such as Hopper-v4 or module:Name-v0"),
-    ("Humanoid-v2", "--env: Humanoid-v2 is no longer part of gymnasium; use Humanoid-v4 or Humanoid-v5"),
-    ("Hopper-v3", "--env: Hopper-v3 is no longer part of gymnasium; use Hopper-v4 or Hopper-v5"),
-])
+@pytest.mark.parametrize(
+    "env_id, message",
+    [
+        (
+            "CartPole-v1",
+            "--env: CartPole-v1 has a Discrete action space; a Box (continuous) one is needed",
+        ),
+        (
+            "HalfCheeta-v4",
+            "--env: 'HalfCheeta-v4' is not known to gymnasium (did you mean HalfCheetah-v4?)",
+        ),
+        (
+            "humanoid-v2",
+            "--env: 'humanoid-v2' is not known to gymnasium (did you mean Humanoid-v5?)",
+        ),
+        (
+            "Pendulum-v7",
+            "--env: 'Pendulum-v7' is not known to gymnasium (did you mean Pendulum-v1?)",
+        ),
+        ("qqqqqqqq/zzzz-v0", "--env: 'qqqqqqqq/zzzz-v0' is not known to gymnasium"),
+        ("not an id", "--env: 'not an id' is not known to gymnasium"),
+        ("", "--env: '' is not an id such as Hopper-v4 or module:Name-v0"),
+        ("a:b:c", "--env: 'a:b:c' is not an id such as Hopper-v4 or module:Name-v0"),
+        (
+            "Humanoid-v2",
+            "--env: Humanoid-v2 is no longer part of gymnasium; use Humanoid-v4 or Humanoid-v5",
+        ),
+        (
+            "Hopper-v3",
+            "--env: Hopper-v3 is no longer part of gymnasium; use Hopper-v4 or Hopper-v5",
+        ),
+    ],
+)
 def test_ids_that_cannot_be_used(env_id, message):
     with pytest.raises(ConfigError) as caught:
         make_env(env_id)
@@ -193,7 +236,9 @@ def test_ids_that_cannot_be_used(env_id, message):
 
 
 def test_module_that_does_not_exist():
-    with pytest.raises(ConfigError, match="^--env: no_such_module:Some-v0 cannot be imported: No module"):
+    with pytest.raises(
+        ConfigError, match="^--env: no_such_module:Some-v0 cannot be imported: No module"
+    ):
         make_env("no_such_module:Some-v0")
 
 
@@ -204,17 +249,42 @@ def raising(error):
     return entry_point
 
 
-@pytest.mark.parametrize("entry_point, message", [
-    (lambda: Scripted([], action_space=spaces.Box(-np.inf, np.inf, (2,))),
-     "--env: Odd-v0 has an action space without bounds; a Box with finite low and high is needed"),
-    (lambda: Scripted([], action_space=spaces.Box(np.array([0, 0], np.float32), np.array([1, np.inf], np.float32))),
-     "--env: Odd-v0 has an action space without bounds; a Box with finite low and high is needed"),
-    (lambda: Scripted([], spaces.Sequence(UNIT_BOX)),
-     "--env: Odd-v0 has observations (Sequence) that cannot be made a vector of fixed length"),
-    (raising(gymnasium.error.DependencyNotInstalled("install\nwheels")),
-     "--env: Odd-v0 needs a package that is missing: install wheels"),
-    (raising(gymnasium.error.Error("no wheels")), "--env: Odd-v0 cannot be made: no wheels"),
-])
+@pytest.mark.parametrize(
+    "entry_point, message",
+    [
+        (
+            lambda: Scripted([], action_space=spaces.Box(-np.inf, np.inf, (2,))),
+            (
+                "--env: Odd-v0 has an action space without bounds; a Box with finite low and high"
+                " is needed"
+            ),
+        ),
+        (
+            lambda: Scripted(
+                [],
+                action_space=spaces.Box(
+                    np.array([0, 0], np.float32), np.array([1, np.inf], np.float32)
+                ),
+            ),
+            (
+                "--env: Odd-v0 has an action space without bounds; a Box with finite low and high"
+                " is needed"
+            ),
+        ),
+        (
+            lambda: Scripted([], spaces.Sequence(UNIT_BOX)),
+            (
+                "--env: Odd-v0 has observations (Sequence) that cannot be made a vector of fixed"
+                " length"
+            ),
+        ),
+        (
+            raising(gymnasium.error.DependencyNotInstalled("install\nwheels")),
+            "--env: Odd-v0 needs a package that is missing: install wheels",
+        ),
+        (raising(gymnasium.error.Error("no wheels")), "--env: Odd-v0 cannot be made: no wheels"),
+    ],
+)
 def test_environments_that_cannot_be_used(register, entry_point, message):
     register("Odd-v0", entry_point)
     with pytest.raises(ConfigError) as caught:
@@ -232,7 +302,9 @@ def test_old_versions_are_made_without_a_word(tmp_path, monkeypatch, capfd):
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("env_id, follows", [("HalfCheetah-v4", True), ("InvertedPendulum-v4", False)])
+@pytest.mark.parametrize(
+    "env_id, follows", [("HalfCheetah-v4", True), ("InvertedPendulum-v4", False)]
+)
 def test_pictures_follow_a_robot_whose_model_has_a_camera_for_it(env_id, follows):
     env = make_env(env_id, render_mode="rgb_array")
     assert (env._env.unwrapped.mujoco_renderer.camera_id >= 0) == follows

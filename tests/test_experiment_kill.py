@@ -13,14 +13,28 @@ from test_training import assert_same_run, command
 
 pytestmark = pytest.mark.slow
 
-GRID = ["experiment", "--envs=Hopper-v4", "--variants=virel", "--preset=paper", "--seeds=3",
-        "--total_steps=2000", "--hidden=16", "--batch_size=16", "--random_steps=200", "--eval_every=500",
-        "--eval_steps=100", "--checkpoint_every=200", "--replay_size=1000"]
+GRID = [
+    "experiment",
+    "--envs=Hopper-v4",
+    "--variants=virel",
+    "--preset=paper",
+    "--seeds=3",
+    "--total_steps=2000",
+    "--hidden=16",
+    "--batch_size=16",
+    "--random_steps=200",
+    "--eval_every=500",
+    "--eval_steps=100",
+    "--checkpoint_every=200",
+    "--replay_size=1000",
+]
 CELLS = [f"Hopper-v4/virel/seed{seed}" for seed in (1, 2, 3)]
 
 
 def start(out: Path, *flags: str) -> subprocess.Popen:
-    return subprocess.Popen(command(*GRID, f"--out={out}", *flags), stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        command(*GRID, f"--out={out}", *flags), stderr=subprocess.PIPE, text=True
+    )
 
 
 def wait_for(condition: Callable[[], bool], what: str) -> None:
@@ -32,23 +46,34 @@ def wait_for(condition: Callable[[], bool], what: str) -> None:
 
 def steps(out: Path) -> dict[str, int]:
     """The newest checkpoint of each cell that has one."""
-    return {cell: max(int(path.name[5:]) for path in found) for cell in CELLS
-            if (found := list((out / cell / "checkpoints").glob("step-*")))}
+    return {
+        cell: max(int(path.name[5:]) for path in found)
+        for cell in CELLS
+        if (found := list((out / cell / "checkpoints").glob("step-*")))
+    }
 
 
 def workers(experiment: subprocess.Popen, out: Path) -> dict[str, psutil.Process]:
     """The processes that train, by cell."""
-    return {cell: process for process in psutil.Process(experiment.pid).children() for cell in CELLS
-            if f"--run_dir={out / cell}" in process.cmdline()}
+    return {
+        cell: process
+        for process in psutil.Process(experiment.pid).children()
+        for cell in CELLS
+        if f"--run_dir={out / cell}" in process.cmdline()
+    }
 
 
 def assert_same_experiment(one: Path, other: Path) -> None:
     for cell in CELLS:
         assert_same_run(one / cell, other / cell)
-    tables = [path.name for path in (one / "report" / "tables").iterdir() if path.name != "runs.csv"]  # it has folders
+    tables = [
+        path.name for path in (one / "report" / "tables").iterdir() if path.name != "runs.csv"
+    ]  # it has folders
     assert "scores-Hopper-v4.csv" in tables
     for name in tables:
-        assert (one / "report/tables" / name).read_bytes() == (other / "report/tables" / name).read_bytes(), name
+        assert (one / "report/tables" / name).read_bytes() == (
+            other / "report/tables" / name
+        ).read_bytes(), name
 
 
 def conclude(experiment: subprocess.Popen) -> str:
@@ -85,7 +110,9 @@ def test_kill_9_of_the_experiment_twice_and_of_a_worker_once(whole, tmp_path):
 
 def test_a_lost_node_of_a_ray_cluster(whole, tmp_path):
     cluster_utils = pytest.importorskip("ray.cluster_utils")
-    cluster = cluster_utils.Cluster(initialize_head=True, head_node_args=dict(num_cpus=1, include_dashboard=False))
+    cluster = cluster_utils.Cluster(
+        initialize_head=True, head_node_args=dict(num_cpus=1, include_dashboard=False)
+    )
     try:
         node = cluster.add_node(num_cpus=1)
         experiment = start(tmp_path, f"--ray_address={cluster.address}")

@@ -25,7 +25,9 @@ def test_ornstein_uhlenbeck_follows_its_recursion_and_stays_in_bounds():
     random, x = np.random.default_rng(1), np.zeros([1, 2], np.float32)
     for draw in draws:
         x = 0.75 * x + 0.5 * draw
-        np.testing.assert_allclose(noise.act(np.zeros([1, 3]), random), np.clip(0.9 + x, -1, 1), rtol=1e-6)
+        np.testing.assert_allclose(
+            noise.act(np.zeros([1, 3]), random), np.clip(0.9 + x, -1, 1), rtol=1e-6
+        )
 
 
 def test_ornstein_uhlenbeck_is_correlated_in_time_and_settles():
@@ -49,13 +51,26 @@ def test_an_episodes_end_stills_the_noise_of_its_lane_alone():
 
 
 def test_a_stochastic_policy_brings_its_own_noise():
-    drawn = PolicyDraws(Config(num_envs=2), StillActor(), 2).act(np.zeros([2, 3]), np.random.default_rng(5))
-    np.testing.assert_array_equal(drawn, np.random.default_rng(5).standard_normal([2, 2], np.float32))
+    drawn = PolicyDraws(Config(num_envs=2), StillActor(), 2).act(
+        np.zeros([2, 3]), np.random.default_rng(5)
+    )
+    np.testing.assert_array_equal(
+        drawn, np.random.default_rng(5).standard_normal([2, 2], np.float32)
+    )
 
 
 def test_the_collector_stills_the_noise_when_an_episode_ends():
-    run = Run(Config(env="InvertedPendulum-v4", variant="ddpg", hidden=4, batch_size=4, random_steps=0,
-                     path_length=3, replay_size=100))
+    run = Run(
+        Config(
+            env="InvertedPendulum-v4",
+            variant="ddpg",
+            hidden=4,
+            batch_size=4,
+            random_steps=0,
+            path_length=3,
+            replay_size=100,
+        )
+    )
     collector = run.collector
     collector.collect(0, 2)
     assert collector.exploration.state.all()

@@ -1,4 +1,7 @@
-"""What an export answers, and what it refuses: each signature against the networks it was made from."""
+"""What an export answers, and what it refuses.
+
+Each signature against the networks it was made from.
+"""
 
 from __future__ import annotations
 
@@ -31,14 +34,25 @@ def served(run: UntrainedRun) -> ServedPolicy:
 
 
 def ask(signature, **inputs) -> dict[str, np.ndarray]:
-    return {name: value.numpy() for name, value in
-            signature(**{name: tf.constant(value, tf.float32) for name, value in inputs.items()}).items()}
+    return {
+        name: value.numpy()
+        for name, value in signature(
+            **{name: tf.constant(value, tf.float32) for name, value in inputs.items()}
+        ).items()
+    }
 
 
 def test_signatures_are_plain_tensors_with_names(humanoid, signatures):
-    shapes = {name: ({key: spec.shape.as_list() for key, spec in function.structured_input_signature[1].items()},
-                     {key: spec.shape.as_list() for key, spec in function.structured_outputs.items()})
-              for name, function in signatures.items()}
+    shapes = {
+        name: (
+            {
+                key: spec.shape.as_list()
+                for key, spec in function.structured_input_signature[1].items()
+            },
+            {key: spec.shape.as_list() for key, spec in function.structured_outputs.items()},
+        )
+        for name, function in signatures.items()
+    }
     observation, action = {"observation": [None, 376]}, {"action": [None, 17]}
     value = {"q": [None], "v": [None]} if humanoid.config.preset == "paper" else {"q": [None]}
     assert shapes == {
@@ -66,8 +80,11 @@ def test_the_action_is_the_actor_s_too(humanoid, signatures):
 
 def test_the_statistics_of_batch_normalisation_matter(humanoid):
     """Else the tests here would pass with an export that left them out."""
-    statistics = [variable for variable in humanoid.policy.non_trainable_variables
-                  if "normaliser" not in variable.path]
+    statistics = [
+        variable
+        for variable in humanoid.policy.non_trainable_variables
+        if "normaliser" not in variable.path
+    ]
     assert len(statistics) == (6 if humanoid.config.preset == "modern" else 0)
     observation = humanoid.observations(100)
     before, values = humanoid.action(observation), [variable.numpy() for variable in statistics]
@@ -81,7 +98,10 @@ def test_the_statistics_of_batch_normalisation_matter(humanoid):
 
 @pytest.mark.parametrize("rows", [0, 1, 7])
 def test_a_sample_is_the_noise_s_and_its_density_that_of_own_units(humanoid, signatures, rows):
-    observation, noise = humanoid.observations(rows), np.random.default_rng(1).normal(size=[rows, 17])
+    observation, noise = (
+        humanoid.observations(rows),
+        np.random.default_rng(1).normal(size=[rows, 17]),
+    )
     loc, log_scale = humanoid.policy(humanoid.policy.normaliser(tf.constant(observation)))
     loc, scale = loc.numpy().astype(np.float64), np.exp(log_scale.numpy().astype(np.float64))
     before_tanh = loc + scale * noise
@@ -101,8 +121,11 @@ def test_densities_of_all_actions_add_up_to_one(tmp_path, preset, seed):
     # Its action is one number between -3 and 3.
     run = make_run(tmp_path, env="InvertedPendulum-v4", preset=preset, seed=seed)
     noise = np.linspace(-6, 6, 4001)[:, None]
-    answer = ask(served(run).signatures()["sample"], noise=noise,
-                 observation=np.repeat(run.observations(1), len(noise), axis=0))
+    answer = ask(
+        served(run).signatures()["sample"],
+        noise=noise,
+        observation=np.repeat(run.observations(1), len(noise), axis=0),
+    )
     assert np.ptp(answer["action"]) > 1
     total = np.trapezoid(np.exp(answer["log_prob"]), answer["action"][:, 0])
     assert total == pytest.approx(1, abs=1e-3)
@@ -110,7 +133,10 @@ def test_densities_of_all_actions_add_up_to_one(tmp_path, preset, seed):
 
 @pytest.mark.parametrize("rows", [0, 1, 7])
 def test_the_value_is_the_critics_in_the_environment_s_rewards(humanoid, signatures, rows):
-    observation, action = humanoid.observations(rows), np.random.default_rng(1).uniform(-1, 1, [rows, 17])
+    observation, action = (
+        humanoid.observations(rows),
+        np.random.default_rng(1).uniform(-1, 1, [rows, 17]),
+    )
     normalised = humanoid.policy.normaliser(tf.constant(observation))
     answer = ask(signatures["value"], observation=observation, action=0.4 * action)
     qs = [q(normalised, tf.constant(action, tf.float32)) for q in humanoid.critics.qs]
@@ -126,15 +152,18 @@ def test_the_value_is_the_critics_in_the_environment_s_rewards(humanoid, signatu
     np.testing.assert_array_equal(outside["q"], bound["q"])
 
 
-@pytest.mark.parametrize("settings, names", [
-    (dict(preset="none", variant="sac", normalisation="layer", activation="silu"), {"q"}),
-    (dict(preset="none", variant="virel2", activation="elu"), {"q", "v"}),
-    (dict(preset="none", variant="ddpg", activation="tanh"), {"q"}),
-    (dict(preset="none", variant="virel2", normalisation="batch"), {"q", "v"}),
-    (dict(variant="crossq", activation="elu"), {"q"}),
-    (dict(variant="td3", activation="tanh"), {"q"}),
-    (dict(variant="redq"), {"q"}),
-])
+@pytest.mark.parametrize(
+    "settings, names",
+    [
+        (dict(preset="none", variant="sac", normalisation="layer", activation="silu"), {"q"}),
+        (dict(preset="none", variant="virel2", activation="elu"), {"q", "v"}),
+        (dict(preset="none", variant="ddpg", activation="tanh"), {"q"}),
+        (dict(preset="none", variant="virel2", normalisation="batch"), {"q", "v"}),
+        (dict(variant="crossq", activation="elu"), {"q"}),
+        (dict(variant="td3", activation="tanh"), {"q"}),
+        (dict(variant="redq"), {"q"}),
+    ],
+)
 def test_other_variants(tmp_path, settings, names):
     run = make_run(tmp_path, env="Hopper-v4", **settings)
     functions, observation = served(run).signatures(), run.observations(50)
@@ -172,16 +201,27 @@ def test_a_file_without_critics_has_no_value(tmp_path):
 class Odd(gymnasium.Env):
     """Observations in parts; actions in whole numbers, off centre, one of them fixed."""
 
-    observation_space = spaces.Dict({"speed": spaces.Box(-1, 1, (2,)), "mode": spaces.Discrete(3),
-                                     "inner": spaces.Tuple([spaces.Box(-1, 1, (1, 2)), spaces.Box(0, 1, (1,))])})
+    observation_space = spaces.Dict(
+        {
+            "speed": spaces.Box(-1, 1, (2,)),
+            "mode": spaces.Discrete(3),
+            "inner": spaces.Tuple([spaces.Box(-1, 1, (1, 2)), spaces.Box(0, 1, (1,))]),
+        }
+    )
     action_space = spaces.Box(np.array([-1, 0, 5]), np.array([9, 4, 5]), (3,), np.int32)
 
 
 def test_the_layout_tells_where_each_part_of_an_observation_lies():
-    sample = {"speed": np.array([1, 2], np.float32), "mode": 2,
-              "inner": (np.array([[3, 4]], np.float32), np.array([5], np.float32))}
+    sample = {
+        "speed": np.array([1, 2], np.float32),
+        "mode": 2,
+        "inner": (np.array([[3, 4]], np.float32), np.array([5], np.float32)),
+    }
     flat = spaces.flatten(Odd.observation_space, sample)
-    parts = {entry["name"]: flat[entry["start"]:entry["stop"]].tolist() for entry in layout(Odd.observation_space)}
+    parts = {
+        entry["name"]: flat[entry["start"] : entry["stop"]].tolist()
+        for entry in layout(Odd.observation_space)
+    }
     assert parts == {"speed": [1, 2], "mode": [0, 0, 1], "inner/0": [3, 4], "inner/1": [5]}
 
 
@@ -195,26 +235,45 @@ def test_actions_in_whole_numbers_and_off_centre_bounds(tmp_path):
     squashed = run.policy.mean_action(tf.constant(observation)).numpy()
     np.testing.assert_array_equal(action, np.rint([4, 2, 5] + np.array([5, 2, 0]) * squashed))
     assert np.ptp(action[:, 0]) > 5
-    answer = ask(functions["value"], observation=observation, action=[4, 2, 5] + np.array([5, 2, 0]) * squashed)
+    answer = ask(
+        functions["value"],
+        observation=observation,
+        action=[4, 2, 5] + np.array([5, 2, 0]) * squashed,
+    )
     inside = squashed * [1, 1, 0]  # a number that cannot vary is the middle one
     q = run.critics.qs[0](tf.constant(observation), tf.constant(inside, tf.float32))
     np.testing.assert_allclose(answer["q"], q, rtol=1e-4, atol=1e-4)
 
 
 SIZES = {"observation": 376, "noise": 17, "action": 17}
-INPUTS = {"serving_default": ["observation"], "sample": ["observation", "noise"], "distribution": ["observation"],
-          "value": ["observation", "action"]}
+INPUTS = {
+    "serving_default": ["observation"],
+    "sample": ["observation", "noise"],
+    "distribution": ["observation"],
+    "value": ["observation", "action"],
+}
 
 
-@pytest.mark.parametrize("signature, bad", [(name, key) for name, keys in INPUTS.items() for key in keys])
-@pytest.mark.parametrize("spoil, message", [
-    (lambda x: x[0], "is not compatible with expected shape"),
-    (lambda x: x[None], "is not compatible with expected shape"),
-    (lambda x: x[:, 1:], "is not compatible with expected shape"),
-    (lambda x: x[:, :1], "is not compatible with expected shape"),  # would be broadcast
-    (lambda x: np.where(np.arange(x.shape[1]) == 3, np.nan, x), "must hold finite numbers : Tensor had NaN"),
-    (lambda x: np.where(np.arange(x.shape[1]) == 3, -np.inf, x), "must hold finite numbers : Tensor had -?Inf"),
-])
+@pytest.mark.parametrize(
+    "signature, bad", [(name, key) for name, keys in INPUTS.items() for key in keys]
+)
+@pytest.mark.parametrize(
+    "spoil, message",
+    [
+        (lambda x: x[0], "is not compatible with expected shape"),
+        (lambda x: x[None], "is not compatible with expected shape"),
+        (lambda x: x[:, 1:], "is not compatible with expected shape"),
+        (lambda x: x[:, :1], "is not compatible with expected shape"),  # would be broadcast
+        (
+            lambda x: np.where(np.arange(x.shape[1]) == 3, np.nan, x),
+            "must hold finite numbers : Tensor had NaN",
+        ),
+        (
+            lambda x: np.where(np.arange(x.shape[1]) == 3, -np.inf, x),
+            "must hold finite numbers : Tensor had -?Inf",
+        ),
+    ],
+)
 def test_bad_input_is_an_error(signatures, signature, bad, spoil, message):
     inputs = {name: np.zeros([2, SIZES[name]], np.float32) for name in INPUTS[signature]}
     ask(signatures[signature], **inputs)
@@ -225,20 +284,34 @@ def test_bad_input_is_an_error(signatures, signature, bad, spoil, message):
 @pytest.mark.parametrize("signature, other", [("sample", "noise"), ("value", "action")])
 @pytest.mark.parametrize("rows", [0, 1, 3])
 def test_inputs_of_different_numbers_of_rows_are_an_error(signatures, signature, other, rows):
-    with pytest.raises(tf.errors.InvalidArgumentError, match=f"observation and {other} must have the same number"):
+    with pytest.raises(
+        tf.errors.InvalidArgumentError, match=f"observation and {other} must have the same number"
+    ):
         ask(signatures[signature], observation=np.zeros([2, 376]), **{other: np.zeros([rows, 17])})
 
 
 def test_every_operation_is_a_standard_one_and_no_object_is_keras_own(humanoid):
     graph = SavedModel.FromString((humanoid.export / "saved_model.pb").read_bytes()).meta_graphs[0]
-    nodes = [*graph.graph_def.node, *(node for function in graph.graph_def.library.function
-                                      for node in function.node_def)]
+    nodes = [
+        *graph.graph_def.node,
+        *(node for function in graph.graph_def.library.function for node in function.node_def),
+    ]
     functions = {function.signature.name for function in graph.graph_def.library.function}
     operations = {node.op for node in nodes} - functions
     assert "MatMul" in operations and not {op for op in operations if "PyFunc" in op}
-    without = {op for op in operations if not any(  # DEFAULT: on every device
-        kernel.device_type in ("CPU", "DEFAULT") for kernel in kernels.get_registered_kernels_for_op(op).kernel)}
+    without = {
+        op
+        for op in operations
+        if not any(  # DEFAULT: on every device
+            kernel.device_type in ("CPU", "DEFAULT")
+            for kernel in kernels.get_registered_kernels_for_op(op).kernel
+        )
+    }
     assert without == set()
     assert [node.device for node in nodes if node.device and "CPU" not in node.device] == []
-    kinds = {node.user_object.identifier for node in graph.object_graph_def.nodes if node.HasField("user_object")}
+    kinds = {
+        node.user_object.identifier
+        for node in graph.object_graph_def.nodes
+        if node.HasField("user_object")
+    }
     assert kinds <= {"_generic_user_object", "trackable_list_wrapper", "signature_map"}

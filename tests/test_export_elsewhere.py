@@ -38,9 +38,15 @@ def assert_same_actions(run, actions: dict[str, np.ndarray]) -> None:
 
 
 def test_with_tensorflow_alone(humanoid, tmp_path):
-    np.savez(tmp_path / "observations.npz", **{str(size): humanoid.observations(size) for size in SIZES})
-    subprocess.run([sys.executable, "-I", "-c", CLIENT, humanoid.export, "observations.npz", "actions.npz"],
-                   cwd=tmp_path, check=True, capture_output=True)
+    np.savez(
+        tmp_path / "observations.npz", **{str(size): humanoid.observations(size) for size in SIZES}
+    )
+    subprocess.run(
+        [sys.executable, "-I", "-c", CLIENT, humanoid.export, "observations.npz", "actions.npz"],
+        cwd=tmp_path,
+        check=True,
+        capture_output=True,
+    )
     with np.load(tmp_path / "actions.npz") as actions:
         assert_same_actions(humanoid, dict(actions))
 
@@ -48,10 +54,30 @@ def test_with_tensorflow_alone(humanoid, tmp_path):
 def test_with_saved_model_cli(humanoid, tmp_path):
     observations = humanoid.observations(1000)
     np.save(tmp_path / "observations.npy", observations)
-    subprocess.run([sys.executable, "-m", "tensorflow.python.tools.saved_model_cli", "run", "--dir", humanoid.export,
-                    "--tag_set", "serve", "--signature_def", "serving_default", "--inputs",
-                    "observation=observations.npy", "--outdir", "."], cwd=tmp_path, check=True, capture_output=True)
-    np.testing.assert_allclose(np.load(tmp_path / "action.npy"), humanoid.action(observations), rtol=0, atol=1e-6)
+    subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "tensorflow.python.tools.saved_model_cli",
+            "run",
+            "--dir",
+            humanoid.export,
+            "--tag_set",
+            "serve",
+            "--signature_def",
+            "serving_default",
+            "--inputs",
+            "observation=observations.npy",
+            "--outdir",
+            ".",
+        ],
+        cwd=tmp_path,
+        check=True,
+        capture_output=True,
+    )
+    np.testing.assert_allclose(
+        np.load(tmp_path / "action.npy"), humanoid.action(observations), rtol=0, atol=1e-6
+    )
 
 
 @pytest.fixture(scope="module")
@@ -61,18 +87,37 @@ def c_program(tmp_path_factory) -> Path:
         pytest.skip("there is no C compiler")
     program = tmp_path_factory.mktemp("c") / "serve_policy"
     libraries = Path(tf.sysconfig.get_lib())
-    subprocess.run([compiler, "-Wall", "-Werror", Path(__file__).parent / "serve_policy.c", "-o", program,
-                    f"-I{tf.sysconfig.get_include()}", libraries / "libtensorflow_cc.so.2",
-                    libraries / "libtensorflow_framework.so.2", f"-Wl,-rpath,{libraries}"], check=True)
+    subprocess.run(
+        [
+            compiler,
+            "-Wall",
+            "-Werror",
+            Path(__file__).parent / "serve_policy.c",
+            "-o",
+            program,
+            f"-I{tf.sysconfig.get_include()}",
+            libraries / "libtensorflow_cc.so.2",
+            libraries / "libtensorflow_framework.so.2",
+            f"-Wl,-rpath,{libraries}",
+        ],
+        check=True,
+    )
     return program
 
 
-def ask_c_program(program: Path, export: Path, width: int, batches: list[np.ndarray]) -> subprocess.CompletedProcess:
+def ask_c_program(
+    program: Path, export: Path, width: int, batches: list[np.ndarray]
+) -> subprocess.CompletedProcess:
     signature = serving_default(export)
-    (input_op, _), (output_op, index) = (tensor.name.split(":") for tensor in (signature.inputs["observation"],
-                                                                              signature.outputs["action"]))
-    return subprocess.run([program, export, input_op, output_op, index, str(width), *(str(len(b)) for b in batches)],
-                          input=b"".join(batch.tobytes() for batch in batches), capture_output=True)
+    (input_op, _), (output_op, index) = (
+        tensor.name.split(":")
+        for tensor in (signature.inputs["observation"], signature.outputs["action"])
+    )
+    return subprocess.run(
+        [program, export, input_op, output_op, index, str(width), *(str(len(b)) for b in batches)],
+        input=b"".join(batch.tobytes() for batch in batches),
+        capture_output=True,
+    )
 
 
 def serving_default(export: Path) -> SignatureDef:
@@ -82,19 +127,31 @@ def serving_default(export: Path) -> SignatureDef:
 
 
 def test_from_c(humanoid, c_program):
-    done = ask_c_program(c_program, humanoid.export, 376, [humanoid.observations(size) for size in SIZES])
+    done = ask_c_program(
+        c_program, humanoid.export, 376, [humanoid.observations(size) for size in SIZES]
+    )
     assert done.returncode == 0, done.stderr
     rows = np.frombuffer(done.stdout, np.float32).reshape(sum(SIZES), 17)
-    assert_same_actions(humanoid, dict(zip(map(str, SIZES), np.split(rows, np.cumsum(SIZES)[:-1]), strict=True)))
+    assert_same_actions(
+        humanoid, dict(zip(map(str, SIZES), np.split(rows, np.cumsum(SIZES)[:-1]), strict=True))
+    )
 
 
-@pytest.mark.parametrize("observation, message", [
-    (np.zeros([2, 375]), "[2,375] is not compatible with expected shape [?,376]"),
-    (np.zeros([2, 1]), "[2,1] is not compatible with expected shape [?,376]"),  # the normaliser would broadcast it
-    (np.full([2, 376], np.nan), "observation must hold finite numbers : Tensor had NaN"),
-])
+@pytest.mark.parametrize(
+    "observation, message",
+    [
+        (np.zeros([2, 375]), "[2,375] is not compatible with expected shape [?,376]"),
+        (
+            np.zeros([2, 1]),
+            "[2,1] is not compatible with expected shape [?,376]",
+        ),  # the normaliser would broadcast it
+        (np.full([2, 376], np.nan), "observation must hold finite numbers : Tensor had NaN"),
+    ],
+)
 def test_c_gets_an_error_for_bad_input(humanoid, c_program, observation, message):
-    done = ask_c_program(c_program, humanoid.export, observation.shape[1], [observation.astype(np.float32)])
+    done = ask_c_program(
+        c_program, humanoid.export, observation.shape[1], [observation.astype(np.float32)]
+    )
     assert done.returncode == 1 and done.stdout == b""
     assert message in done.stderr.decode()
 
@@ -102,8 +159,13 @@ def test_c_gets_an_error_for_bad_input(humanoid, c_program, observation, message
 def test_the_readme_s_python_lines_run(humanoid):
     text = (humanoid.export / "README.md").read_text()
     code = text.split("## Python with TensorFlow")[1].split("```python\n")[1].split("```")[0]
-    done = subprocess.run([sys.executable, "-c", code + "print(action.numpy().tolist())"],
-                          cwd=humanoid.export.parents[1], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code + "print(action.numpy().tolist())"],
+        cwd=humanoid.export.parents[1],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     action = np.array(json.loads(done.stdout))
     start = np.round(humanoid.env.reset(seed=0).astype(np.float64), 3).astype(np.float32)
     np.testing.assert_allclose(action, humanoid.action(start[None]), rtol=0, atol=1e-6)

@@ -25,12 +25,21 @@ from virel_tf.networks.policy_file import save_policy
 
 @pytest.fixture(scope="module")
 def pendulum(tmp_path_factory):
-    """A policy that balances: pushes against the pole's angle and its speed, through relu(x) - relu(-x)."""
-    run = make_run(tmp_path_factory.mktemp("lite") / "run", env="InvertedPendulum-v4", hidden=64,
-                   variant="ddpg", preset="paper")
+    """A policy that balances.
+
+    Pushes against the pole's angle and its speed, through relu(x) - relu(-x).
+    """
+    run = make_run(
+        tmp_path_factory.mktemp("lite") / "run",
+        env="InvertedPendulum-v4",
+        hidden=64,
+        variant="ddpg",
+        preset="paper",
+    )
     feedback = np.array([0.3, 3.0, 0.6, 0.8])  # of position, angle and their speeds
     first = np.stack([feedback, -feedback] * 32, axis=1)  # [4, 64]
-    second = np.kron(np.random.default_rng(0).normal(1, 0.3, [32, 32]), np.eye(2)) / 32  # each sign to itself
+    # each sign to itself
+    second = np.kron(np.random.default_rng(0).normal(1, 0.3, [32, 32]), np.eye(2)) / 32
     last = np.array([[1.0], [-1.0]] * 32) / 32
     values = first, np.zeros(64), second, np.zeros(64), last, np.zeros(1)
     for variable, value in zip(run.policy.trainable_variables, values, strict=True):
@@ -41,7 +50,10 @@ def pendulum(tmp_path_factory):
 
 
 def models(run) -> dict[str, bytes]:
-    return {path.stem: path.read_bytes() for path in (run.folder / "litert" / "best" / "1").glob("*.tflite")}
+    return {
+        path.stem: path.read_bytes()
+        for path in (run.folder / "litert" / "best" / "1").glob("*.tflite")
+    }
 
 
 @pytest.mark.parametrize("rows", [0, 1, 7, 1000])
@@ -57,10 +69,14 @@ def test_normalised_observations_and_scaled_actions(humanoid, tmp_path):
     for name, tolerance in (("policy", 1e-4), ("policy_int8", 0.1)):
         action = run_lite((tmp_path / "1" / f"{name}.tflite").read_bytes(), observation)
         np.testing.assert_allclose(action, humanoid.action(observation), rtol=0, atol=tolerance)
-    sizes = [(tmp_path / "1" / f"{name}.tflite").stat().st_size for name in ("policy", "policy_int8")]
+    sizes = [
+        (tmp_path / "1" / f"{name}.tflite").stat().st_size for name in ("policy", "policy_int8")
+    ]
     assert sizes[1] < 0.6 * sizes[0]
     metadata = json.loads((tmp_path / "1" / "metadata.json").read_text())
-    assert metadata["largest_difference"]["policy.tflite"] < 1e-4 and result["path"] == str(tmp_path / "1")
+    assert metadata["largest_difference"]["policy.tflite"] < 1e-4 and result["path"] == str(
+        tmp_path / "1"
+    )
 
 
 @pytest.mark.parametrize("name", ["policy", "policy_int8"])
@@ -70,7 +86,9 @@ def test_both_files_balance_the_pole(pendulum, name):
     assert (np.dtype(np.int8) in stored) == (name == "policy_int8")
     act = interpreter.get_signature_runner()
     env = make_env("InvertedPendulum-v4", own_units=True)
-    played = evaluate_policy(lambda observation: act(observation=observation[None])["action"][0], env, 3, steps=2000)
+    played = evaluate_policy(
+        lambda observation: act(observation=observation[None])["action"][0], env, 3, steps=2000
+    )
     assert played.returns == [1000.0, 1000.0]
 
 
@@ -85,14 +103,28 @@ def test_the_answer_to_what_is_not_a_number_is_not_a_number(pendulum, name, bad)
         assert np.isfinite(action[[0, 2]]).all()
 
 
-SHAPES = [[2, 1], [4, 1], [2, 2], [2, 3], [2, 5], [4], [1, 2, 4]]  # some of which arithmetic would broadcast or fold
+SHAPES = [
+    [2, 1],
+    [4, 1],
+    [2, 2],
+    [2, 3],
+    [2, 5],
+    [4],
+    [1, 2, 4],
+]  # some of which arithmetic would broadcast or fold
 
 
-@pytest.mark.parametrize("preset, normalised",
-                         [("paper", True), ("paper", False), ("modern", False)])
+@pytest.mark.parametrize(
+    "preset, normalised", [("paper", True), ("paper", False), ("modern", False)]
+)
 def test_litert_refuses_another_width_or_rank(tmp_path, preset, normalised):
-    run = make_run(tmp_path, env="InvertedPendulum-v4", variant="ddpg", preset=preset,
-                   normalise_observations=normalised)
+    run = make_run(
+        tmp_path,
+        env="InvertedPendulum-v4",
+        variant="ddpg",
+        preset=preset,
+        normalise_observations=normalised,
+    )
     model = lite.convert(ServedPolicy(without_batch_norm(run.policy), None, run.env, 1.0), [])
     assert run_lite(model, np.ones([2, 4], np.float32)).shape == (2, 1)
     for shape in SHAPES:
@@ -101,8 +133,12 @@ def test_litert_refuses_another_width_or_rank(tmp_path, preset, normalised):
 
 
 def test_a_file_that_answers_otherwise_is_not_kept(pendulum, tmp_path, monkeypatch):
-    monkeypatch.setattr(lite, "run_lite", lambda model, observation: np.full([len(observation), 1], np.nan))
-    with pytest.raises(RunError, match="policy.tflite: its actions differ from TensorFlow's by nan"):
+    monkeypatch.setattr(
+        lite, "run_lite", lambda model, observation: np.full([len(observation), 1], np.nan)
+    )
+    with pytest.raises(
+        RunError, match="policy.tflite: its actions differ from TensorFlow's by nan"
+    ):
         export_run(pendulum.folder, format="litert", out=tmp_path / "lite")
     assert [path.name for path in (tmp_path / "lite").iterdir()] == [".lock"]
 
@@ -116,7 +152,9 @@ def test_onnx_answers_as_the_training_policy(humanoid, tmp_path):
         action = run_onnx(model, observation)
         np.testing.assert_allclose(action, humanoid.action(observation), rtol=0, atol=1e-6)
     observation[3, 5] = np.inf
-    assert np.isnan(run_onnx(model, observation)).all(axis=1).tolist() == [row == 3 for row in range(100)]
+    assert np.isnan(run_onnx(model, observation)).all(axis=1).tolist() == [
+        row == 3 for row in range(100)
+    ]
 
 
 @pytest.mark.parametrize("preset", ["paper", "modern"])
@@ -128,10 +166,12 @@ def test_onnx_runtime_refuses_another_width_or_rank(tmp_path, preset):
     model = onnx_files(served)["policy.onnx"].content
     session = runtime.InferenceSession(model)
     observation = run.observations(7)
-    action, = session.run(["action"], {"observation": observation})
+    (action,) = session.run(["action"], {"observation": observation})
     np.testing.assert_allclose(action, run.action(observation), rtol=0, atol=1e-4)
     for shape in SHAPES:
-        with pytest.raises(runtime.capi.onnxruntime_pybind11_state.InvalidArgument, match="observation"):
+        with pytest.raises(
+            runtime.capi.onnxruntime_pybind11_state.InvalidArgument, match="observation"
+        ):
             session.run(["action"], {"observation": np.ones(shape, np.float32)})
 
 

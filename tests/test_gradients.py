@@ -1,4 +1,7 @@
-"""grad epsilon and the M-step against central finite differences: float64, random MDPs, a nonlinear Q."""
+"""grad epsilon and the M-step against central finite differences.
+
+Float64, random MDPs, a nonlinear Q.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,9 @@ CASES = [(size, seed) for size in SIZES for seed in range(8)]
 
 
 class TanhQ:
-    """Q(s, a) = u^T tanh(W x(s, a)) + v^T x(s, a), with random features x, W and u in omega, v fixed."""
+    """Q(s, a) = u^T tanh(W x(s, a)) + v^T x(s, a), with random features x, W and u in omega, v
+    fixed.
+    """
 
     def __init__(self, states: int, actions: int, hidden: int, seed: int) -> None:
         random = np.random.default_rng([seed, 99])
@@ -29,8 +34,11 @@ class TanhQ:
         self.parameters = random.normal(size=self.split + hidden) * 0.7
 
     def __call__(self, parameters: tf.Tensor) -> tf.Tensor:
-        weights = tf.reshape(parameters[:self.split], [4, -1])
-        return tf.linalg.matvec(tf.tanh(self.features @ weights), parameters[self.split:]) + self.offset
+        weights = tf.reshape(parameters[: self.split], [4, -1])
+        return (
+            tf.linalg.matvec(tf.tanh(self.features @ weights), parameters[self.split :])
+            + self.offset
+        )
 
     def with_jacobian(self, parameters: np.ndarray) -> tuple[tf.Tensor, tf.Tensor]:
         parameters = tf.convert_to_tensor(parameters)
@@ -59,7 +67,9 @@ def problem_and_q(case) -> tuple[FiniteMDP, TanhQ]:
     return random_mdp(states, actions, 0.9, seed), TanhQ(states, actions, hidden, seed)
 
 
-def finite_differences(function: Callable[[np.ndarray], float], at: np.ndarray, step: float = 1e-5) -> np.ndarray:
+def finite_differences(
+    function: Callable[[np.ndarray], float], at: np.ndarray, step: float = 1e-5
+) -> np.ndarray:
     """Central differences, of fourth order."""
     function = tf.function(function, input_signature=[tf.TensorSpec(at.shape, tf.float64)])
     result = np.zeros_like(at)
@@ -80,20 +90,31 @@ def assert_agree(gradient: tf.Tensor, differences: np.ndarray, tolerance: float 
 def test_optimal_operator(case):
     problem, q = problem_and_q(case)
     values, jacobian = q.with_jacobian(q.parameters)
-    gradient = exact.gradient_from(exact.optimal_td_error(values, problem),
-                                   exact.optimal_jacobian(values, jacobian, problem))
-    assert_agree(gradient, finite_differences(
-        lambda x: exact.mean_square(exact.optimal_td_error(q(x), problem)), q.parameters))
+    gradient = exact.gradient_from(
+        exact.optimal_td_error(values, problem), exact.optimal_jacobian(values, jacobian, problem)
+    )
+    assert_agree(
+        gradient,
+        finite_differences(
+            lambda x: exact.mean_square(exact.optimal_td_error(q(x), problem)), q.parameters
+        ),
+    )
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_diminishing_temperature_operator(case):
     problem, q = problem_and_q(case)
     values, jacobian = q.with_jacobian(q.parameters)
-    gradient = exact.gradient_from(exact.boltzmann_td_error(values, problem, 0.7),
-                                   exact.boltzmann_jacobian(values, jacobian, problem, 0.7))
-    assert_agree(gradient, finite_differences(
-        lambda x: exact.mean_square(exact.boltzmann_td_error(q(x), problem, 0.7)), q.parameters))
+    gradient = exact.gradient_from(
+        exact.boltzmann_td_error(values, problem, 0.7),
+        exact.boltzmann_jacobian(values, jacobian, problem, 0.7),
+    )
+    assert_agree(
+        gradient,
+        finite_differences(
+            lambda x: exact.mean_square(exact.boltzmann_td_error(q(x), problem, 0.7)), q.parameters
+        ),
+    )
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
@@ -103,28 +124,47 @@ def test_boltzmann_operator_at_its_own_residual(case):
     values, jacobian = q.with_jacobian(q.parameters)
     epsilon = exact.boltzmann_residual(values, problem, c)
     assert float(epsilon) == pytest.approx(
-        float(exact.mean_square(exact.boltzmann_td_error(values, problem, epsilon), c)), rel=1e-12)
+        float(exact.mean_square(exact.boltzmann_td_error(values, problem, epsilon), c)), rel=1e-12
+    )
     gradient = exact.boltzmann_gradient(values, jacobian, problem, epsilon, c)
-    assert_agree(gradient, finite_differences(lambda x: exact.boltzmann_residual(q(x), problem, c, 60), q.parameters))
+    assert_agree(
+        gradient,
+        finite_differences(lambda x: exact.boltzmann_residual(q(x), problem, c, 60), q.parameters),
+    )
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_projected_residual(case):
-    """Fewer parameters than pairs, as the projection wants; the target is that of a policy held fixed."""
+    """Fewer parameters than pairs, as the projection wants.
+
+    The target is that of a policy held fixed.
+    """
     (states, actions, _), seed = case
     problem, q = problem_and_q(((max(states, 4), max(actions, 3), 2), seed))
     policy = boltzmann(q(tf.constant(q.parameters)), 1.0)
 
     def parts(parameters: np.ndarray) -> tuple[tf.Tensor, tf.Tensor]:
         values, jacobian = q.with_jacobian(parameters)
-        return jacobian, (problem.rewards + problem.discount * tf.linalg.matvec(
-            problem.transitions, tf.reduce_sum(policy * values, axis=-1)) - values)
+        return jacobian, (
+            problem.rewards
+            + problem.discount
+            * tf.linalg.matvec(problem.transitions, tf.reduce_sum(policy * values, axis=-1))
+            - values
+        )
 
     jacobian, td_error = parts(q.parameters)
     weights = exact.projection_weights(jacobian, td_error)
-    gradient = exact.projected_gradient(jacobian, td_error, exact.policy_jacobian(jacobian, problem, policy), weights,
-                                        q.hessian_product(q.parameters, weights))
-    assert_agree(gradient, finite_differences(lambda x: exact.projected_residual(*parts(x)), q.parameters, 1e-4))
+    gradient = exact.projected_gradient(
+        jacobian,
+        td_error,
+        exact.policy_jacobian(jacobian, problem, policy),
+        weights,
+        q.hessian_product(q.parameters, weights),
+    )
+    assert_agree(
+        gradient,
+        finite_differences(lambda x: exact.projected_residual(*parts(x)), q.parameters, 1e-4),
+    )
 
 
 @pytest.mark.parametrize("case", CASES[::3], ids=str)
@@ -135,12 +175,20 @@ def test_full_m_step(case):
     states = np.random.default_rng(case[1]).dirichlet(np.ones(values.shape[0]))
     policy = boltzmann(values, 2.0)
     epsilon = exact.boltzmann_residual(values, problem)
-    gradient = exact.full_m_step(values, jacobian, policy, states, epsilon,
-                                 exact.boltzmann_gradient(values, jacobian, problem, epsilon))
+    gradient = exact.full_m_step(
+        values,
+        jacobian,
+        policy,
+        states,
+        epsilon,
+        exact.boltzmann_gradient(values, jacobian, problem, epsilon),
+    )
 
     def objective(parameters: np.ndarray) -> tf.Tensor:
         moved = q(parameters)
-        return elbo(moved, tf.math.log(policy), states, exact.boltzmann_residual(moved, problem, 1.0, 60))
+        return elbo(
+            moved, tf.math.log(policy), states, exact.boltzmann_residual(moved, problem, 1.0, 60)
+        )
 
     assert_agree(gradient, float(epsilon) ** 2 * finite_differences(objective, q.parameters))
 
@@ -151,15 +199,19 @@ def test_what_the_appendix_prints_fails_the_same_check():
     values, jacobian = q.with_jacobian(q.parameters)
     td_error = exact.optimal_td_error(values, problem)
     right = exact.gradient_from(td_error, exact.optimal_jacobian(values, jacobian, problem))
-    without_gamma = exact.gradient_from(td_error, exact.optimal_jacobian(
-        values, jacobian, problem._replace(discount=1.0)))
+    without_gamma = exact.gradient_from(
+        td_error, exact.optimal_jacobian(values, jacobian, problem._replace(discount=1.0))
+    )
     assert relative_error(without_gamma, right) == pytest.approx(0.04, abs=0.005)
 
     td_error = exact.boltzmann_td_error(values, problem, 0.7)
     right = exact.gradient_from(td_error, exact.boltzmann_jacobian(values, jacobian, problem, 0.7))
-    # eq:nabla_bwk: E[grad log p] is 0 without the Q' that multiplies it, so only Gamma is left, with gamma missing.
-    printed = exact.gradient_from(td_error, exact.policy_jacobian(
-        jacobian, problem._replace(discount=1.0), boltzmann(values, 0.7)))
+    # eq:nabla_bwk: E[grad log p] is 0 without the Q' that multiplies it, so only Gamma is left,
+    # with gamma missing.
+    printed = exact.gradient_from(
+        td_error,
+        exact.policy_jacobian(jacobian, problem._replace(discount=1.0), boltzmann(values, 0.7)),
+    )
     assert relative_error(printed, right) == pytest.approx(0.04, abs=0.005)
 
     epsilon = exact.boltzmann_residual(values, problem)
@@ -175,10 +227,15 @@ def printed_boltzmann_gradient(q, jacobian, problem, epsilon) -> tf.Tensor:
     variance = exact.policy_variance(q, policy)
     of_q = tf.reduce_mean(td_error * tf.linalg.matvec(problem.transitions, variance))
     through = tf.einsum("sk,sk,skp->sp", policy, exact.centred(q, policy), jacobian)
-    of_gradient = exact.gradient_from(td_error, tf.einsum("skt,tp->skp", problem.transitions, through))
-    expected = tf.reduce_mean(td_error * tf.linalg.matvec(problem.transitions, tf.reduce_sum(policy * q, axis=-1)))
-    return ((epsilon * gamma_term * of_q + of_gradient) / (epsilon**2 * (1 + problem.discount * expected))
-            + gamma_term)
+    of_gradient = exact.gradient_from(
+        td_error, tf.einsum("skt,tp->skp", problem.transitions, through)
+    )
+    expected = tf.reduce_mean(
+        td_error * tf.linalg.matvec(problem.transitions, tf.reduce_sum(policy * q, axis=-1))
+    )
+    return (epsilon * gamma_term * of_q + of_gradient) / (
+        epsilon**2 * (1 + problem.discount * expected)
+    ) + gamma_term
 
 
 def relative_error(one: tf.Tensor, other: tf.Tensor) -> float:
@@ -189,8 +246,10 @@ def test_operators_in_the_set_reach_the_optimal_one_and_the_soft_one_does_not():
     problem, q = problem_and_q(CASES[8])
     values = q(tf.constant(q.parameters))
     optimal = exact.optimal_td_error(values, problem)
-    distances = [float(tf.reduce_max(tf.abs(exact.boltzmann_td_error(values, problem, epsilon) - optimal)))
-                 for epsilon in (1.0, 0.1, 0.01, 0.001)]
+    distances = [
+        float(tf.reduce_max(tf.abs(exact.boltzmann_td_error(values, problem, epsilon) - optimal)))
+        for epsilon in (1.0, 0.1, 0.01, 0.001)
+    ]
     assert distances == sorted(distances, reverse=True) and distances[-1] < 1e-9
     assert [diminishing_temperature(k, 2.0) for k in (0, 1, 3)] == [2.0, 1.0, 0.5]
     excess = soft_value(values, 1.0) - tf.reduce_max(values, axis=-1)

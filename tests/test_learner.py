@@ -1,4 +1,6 @@
-"""One update of the learner on networks of one unit, where every loss and gradient can be worked out by hand."""
+"""One update of the learner on networks of one unit, where every loss and gradient can be worked
+out by hand.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +15,8 @@ from virel_tf.config import Config
 from virel_tf.networks.policies import squashed_gaussian
 from virel_tf.replay.ring import ReplayRing, Rows
 
-# s = 2, a = 0.5, r = 1, s' = 3.  Q(s, a) = 0.5 relu(s + 2 a), V(s) = 0.3 relu(s), V-bar(s) = 0.2 relu(s), and a policy
-# that does tanh(loc) = 0.5 with hardly any deviation.
+# s = 2, a = 0.5, r = 1, s' = 3.  Q(s, a) = 0.5 relu(s + 2 a), V(s) = 0.3 relu(s), V-bar(s) = 0.2
+# relu(s), and a policy that does tanh(loc) = 0.5 with hardly any deviation.
 Q = 0.5 * (2 + 2 * 0.5)  # 1.5
 TARGET = 1 + 0.99 * 0.2 * 3  # 1.594
 TD = TARGET - Q  # 0.094
@@ -22,25 +24,54 @@ LOC = math.atanh(0.5)
 
 
 def make_learner(terminated=0.0, recipe=None, **settings) -> Learner:
-    config = Config(**{**dict(preset="none", hidden=1, layers=1, batch_size=1, replay_size=10, steps_per_iteration=1,
-                              epsilon_samples=1), **settings})
+    config = Config(
+        **{
+            **dict(
+                preset="none",
+                hidden=1,
+                layers=1,
+                batch_size=1,
+                replay_size=10,
+                steps_per_iteration=1,
+                epsilon_samples=1,
+            ),
+            **settings,
+        }
+    )
     replay = ReplayRing(10, 1, 1, 1)
-    replay.append(Rows(np.array([0]), np.array([[2.0]], np.float32), np.array([[0.5]], np.float32),
-                       np.array([1.0], np.float32), np.array([terminated], np.float32), np.array([True])),
-                  np.array([[3.0]], np.float32))
+    replay.append(
+        Rows(
+            np.array([0]),
+            np.array([[2.0]], np.float32),
+            np.array([[0.5]], np.float32),
+            np.array([1.0], np.float32),
+            np.array([terminated], np.float32),
+            np.array([True]),
+        ),
+        np.array([[3.0]], np.float32),
+    )
     learner = Learner(config, recipe or config.recipe, replay, 1, 1)
     critics = learner.critics
     for model, values in (
-            *((q, ([[1.0]], [0.0], [[2.0]], [[0.5]], [0.0])) for q in critics.qs),  # observation, bias, action, output
-            *((v, ([[1.0]], [0.0], [[0.3]], [0.0])) for v in critics.vs),
-            *((v, ([[1.0]], [0.0], [[0.2]], [0.0])) for v in critics.target_vs),
-            *((q, ([[1.0]], [0.0], [[2.0]], [[0.4]], [0.0])) for q in critics.target_qs)):
+        *(
+            (q, ([[1.0]], [0.0], [[2.0]], [[0.5]], [0.0])) for q in critics.qs
+        ),  # observation, bias, action, output
+        *((v, ([[1.0]], [0.0], [[0.3]], [0.0])) for v in critics.vs),
+        *((v, ([[1.0]], [0.0], [[0.2]], [0.0])) for v in critics.target_vs),
+        *((q, ([[1.0]], [0.0], [[2.0]], [[0.4]], [0.0])) for q in critics.target_qs),
+    ):
         assign(model, values)
     for policy in (learner.policy, learner.target_policy, learner.old_policy):
         if policy:
             deterministic = config.recipe.policy == "deterministic"
-            assign(policy, ([[1.0]], [0.0], [[0.0]], [LOC]) if deterministic else
-                   ([[1.0]], [0.0], [[0.0, 0.0]], [LOC, -25.0]))
+            assign(
+                policy,
+                (
+                    ([[1.0]], [0.0], [[0.0]], [LOC])
+                    if deterministic
+                    else ([[1.0]], [0.0], [[0.0, 0.0]], [LOC, -25.0])
+                ),
+            )
     return learner
 
 
@@ -56,7 +87,9 @@ def know_epsilon(learner: Learner, epsilon: float) -> None:
 
 
 def update(learner: Learner) -> dict[str, float]:
-    metrics = learner.update(learner.replay.view(), tf.constant(0), tf.constant(1), tf.constant(1.0)).numpy()
+    metrics = learner.update(
+        learner.replay.view(), tf.constant(0), tf.constant(1), tf.constant(1.0)
+    ).numpy()
     return dict(zip(METRICS, metrics[0], strict=True))
 
 
@@ -80,7 +113,8 @@ def test_gradient_of_q_by_hand():
     learner = make_learner(variant="virel")
     update(learner)
     to_observation, to_bias, to_action, to_output, to_output_bias = gradients(learner.q_optimiser)
-    np.testing.assert_allclose(to_output_bias, [-TD], rtol=1e-4)  # dJ/dQ = Q - target, and nothing from J^pi or J^V
+    # dJ/dQ = Q - target, and nothing from J^pi or J^V
+    np.testing.assert_allclose(to_output_bias, [-TD], rtol=1e-4)
     np.testing.assert_allclose(to_output, [[-TD * 3]], rtol=1e-4)
     np.testing.assert_allclose(to_bias, [-TD * 0.5], rtol=1e-4)
     np.testing.assert_allclose(to_observation, [[-TD * 0.5 * 2]], rtol=1e-4)
@@ -110,7 +144,9 @@ def test_gradient_of_the_policy_by_hand(variant, temperature):
 
 
 def test_termination_ends_the_bootstrap():
-    assert update(make_learner(variant="virel", terminated=1.0))["q_loss"] == pytest.approx(0.5 * (1 - Q) ** 2)
+    assert update(make_learner(variant="virel", terminated=1.0))["q_loss"] == pytest.approx(
+        0.5 * (1 - Q) ** 2
+    )
 
 
 def test_reward_scale_multiplies_the_reward_alone():
@@ -124,7 +160,9 @@ def test_adam_and_polyak_move_by_hand():
     # Adam's first step is learning_rate * sign(gradient).
     v, target_v = learner.critics.vs[0], learner.critics.target_vs[0]
     np.testing.assert_allclose(v.trainable_variables[2].numpy(), [[0.3 + 3e-4]], rtol=1e-5)
-    np.testing.assert_allclose(target_v.trainable_variables[2].numpy(), [[0.2 + 0.1 * (0.3 + 3e-4 - 0.2)]], rtol=1e-5)
+    np.testing.assert_allclose(
+        target_v.trainable_variables[2].numpy(), [[0.2 + 0.1 * (0.3 + 3e-4 - 0.2)]], rtol=1e-5
+    )
 
 
 def test_an_update_leaves_its_residual_for_the_next_one():
@@ -135,7 +173,9 @@ def test_an_update_leaves_its_residual_for_the_next_one():
 
 
 def test_the_papers_epsilon_is_that_of_the_parameters_before_the_update():
-    assert update(make_learner(variant="beta", epsilon_estimator="buffer"))["epsilon"] == pytest.approx(TD**2, rel=1e-4)
+    assert update(make_learner(variant="beta", epsilon_estimator="buffer"))[
+        "epsilon"
+    ] == pytest.approx(TD**2, rel=1e-4)
 
 
 @pytest.mark.parametrize("estimator", ["running", "buffer"])
@@ -146,10 +186,14 @@ def test_epsilon_may_use_the_online_v(estimator):
     assert found == pytest.approx((1 + 0.99 * 0.9 - Q) ** 2, rel=1e-5)
 
 
-@pytest.mark.parametrize("warmup, temperature", [("alpha", 0.7), ("one", 4e-3), ("none", 4e-3 * 0.5)])
+@pytest.mark.parametrize(
+    "warmup, temperature", [("alpha", 0.7), ("one", 4e-3), ("none", 4e-3 * 0.5)]
+)
 def test_warmup_before_the_samples_are_there(warmup, temperature):
     for samples, expected in ((1, 4e-3 * 0.5), (2, temperature)):  # one transition was seen
-        learner = make_learner(variant="beta", epsilon_warmup=warmup, alpha=0.7, epsilon_samples=samples)
+        learner = make_learner(
+            variant="beta", epsilon_warmup=warmup, alpha=0.7, epsilon_samples=samples
+        )
         know_epsilon(learner, 0.5)
         assert update(learner)["temperature"] == pytest.approx(expected, rel=1e-4)
 
@@ -165,20 +209,28 @@ def test_lambda_from_rewards_replaces_the_constant():
 def test_relative_lambda_holds_the_temperature_at_alpha():
     learner = make_learner(variant="beta", lambda_rule="relative", alpha=0.7)
     know_epsilon(learner, 3.0)
-    learner.temperature.factor.history.update(tf.constant(6.0))  # epsilon is half of what it used to be
+    # epsilon is half of what it used to be
+    learner.temperature.factor.history.update(tf.constant(6.0))
     metrics = update(learner)
     assert metrics["lambda"] == pytest.approx(0.7 / 6.0)
     assert metrics["temperature"] == pytest.approx(0.35)
 
 
-@pytest.mark.parametrize("flags", [dict(), dict(epsilon_warmup="one"), dict(epsilon_estimator="buffer")])
+@pytest.mark.parametrize(
+    "flags", [dict(), dict(epsilon_warmup="one"), dict(epsilon_estimator="buffer")]
+)
 def test_relative_lambda_starts_at_alpha(flags):
     learner = make_learner(variant="beta", lambda_rule="relative", alpha=0.7, **flags)
     assert update(learner)["temperature"] == pytest.approx(0.7)
 
 
-@pytest.mark.parametrize("flags, start", [
-    (dict(variant="sac", temperature="learned", alpha=0.5), 0.5), (dict(variant="beta", lambda_rule="entropy"), 4e-3)])
+@pytest.mark.parametrize(
+    "flags, start",
+    [
+        (dict(variant="sac", temperature="learned", alpha=0.5), 0.5),
+        (dict(variant="beta", lambda_rule="entropy"), 4e-3),
+    ],
+)
 def test_a_learned_factor_moves_against_the_distance_to_the_target_entropy(flags, start):
     learner = make_learner(**flags, target_entropy=-2.0, temperature_learning_rate=0.01)
     metrics = update(learner)  # with a deviation of exp(-20) the entropy is far below -2
@@ -191,11 +243,16 @@ def test_a_learned_factor_moves_against_the_distance_to_the_target_entropy(flags
 def test_a_learned_lambda_waits_while_the_temperature_is_alpha(samples, step):
     learner = make_learner(variant="beta", lambda_rule="entropy", epsilon_samples=samples)
     update(learner)
-    assert float(learner.temperature.factor.logarithm) == pytest.approx(math.log(4e-3) + step, abs=1e-6)
+    assert float(learner.temperature.factor.logarithm) == pytest.approx(
+        math.log(4e-3) + step, abs=1e-6
+    )
 
 
 def test_two_hard_critics_enter_epsilon_each_or_by_their_minimum():
-    for how, expected in (("each", (TD**2 + (TARGET - 1.2) ** 2) / 2), ("minimum", (TARGET - 1.2) ** 2)):
+    for how, expected in (
+        ("each", (TD**2 + (TARGET - 1.2) ** 2) / 2),
+        ("minimum", (TARGET - 1.2) ** 2),
+    ):
         learner = make_learner(variant="virel1", temperature="scaled_residual", epsilon_critics=how)
         learner.critics.qs[1].output_layer.kernel.assign([[0.4]])  # Q_2 = 1.2
         update(learner)
@@ -205,25 +262,38 @@ def test_two_hard_critics_enter_epsilon_each_or_by_their_minimum():
 def test_n_step_target_by_hand_and_epsilon_of_the_one_step_operator():
     learner = make_learner(variant="virel", n_step=2)
     # A second step from s' = 3 with reward 4 to s'' = 5; the first transition spans both.
-    learner.replay.append(Rows(np.array([0]), np.array([[3.0]], np.float32), np.array([[0.5]], np.float32),
-                               np.array([4.0], np.float32), np.array([0.0], np.float32), np.array([True])),
-                          np.array([[5.0]], np.float32))
+    learner.replay.append(
+        Rows(
+            np.array([0]),
+            np.array([[3.0]], np.float32),
+            np.array([[0.5]], np.float32),
+            np.array([4.0], np.float32),
+            np.array([0.0], np.float32),
+            np.array([True]),
+        ),
+        np.array([[5.0]], np.float32),
+    )
     older = learner.replay.view()._replace(count=tf.constant([1]))  # draw the older one alone
     learner.update(older, tf.constant(0), tf.constant(1), tf.constant(1.0))
     target = 1 + 0.99 * 4 + 0.99**2 * 0.2 * 5
     assert gradients(learner.q_optimiser)[-1] == pytest.approx(Q - target, rel=1e-4)
-    assert float(learner.temperature.residual.mean) == pytest.approx(TD**2, rel=1e-4)  # of the one-step operator
+    # of the one-step operator
+    assert float(learner.temperature.residual.mean) == pytest.approx(TD**2, rel=1e-4)
 
 
 def test_score_function_gradient_by_hand():
-    """(temperature log pi - (Q - V-bar)) d log pi / d loc, at the action this seed draws, held fixed."""
+    """(temperature log pi - (Q - V-bar)) d log pi / d loc, at the action this seed draws, held
+    fixed.
+    """
     learner = make_learner(variant="virel", e_step="score", policy_regulariser=0.0)
     learner.policy.output_layer.bias.assign([LOC, -1.0])
     seed = stream_seed(1, ACTION, tf.constant(0))
-    action = float(squashed_gaussian(tf.constant([[LOC]]), tf.constant([[-1.0]])).sample(seed=seed)[0, 0])
+    action = float(
+        squashed_gaussian(tf.constant([[LOC]]), tf.constant([[-1.0]])).sample(seed=seed)[0, 0]
+    )
     scale, before_tanh = math.exp(-1.0), math.atanh(action)
     noise = (before_tanh - LOC) / scale
-    log_prob = -noise**2 / 2 + 1.0 - math.log(2 * math.pi) / 2 - math.log(1 - action**2)
+    log_prob = -(noise**2) / 2 + 1.0 - math.log(2 * math.pi) / 2 - math.log(1 - action**2)
     weight = log_prob - (0.5 * max(2 + 2 * action, 0) - 0.2 * 2)
     update(learner)
     to_loc, to_log_scale = gradients(learner.policy_optimiser)[3]
@@ -232,7 +302,10 @@ def test_score_function_gradient_by_hand():
 
 
 def test_expected_policy_gradient_by_hand():
-    """Q(s, tanh x) = 0.5 (2 + 2 tanh x): slope 1 - t^2 at t = tanh(loc) = 0.5, curvature from both sides of it."""
+    """Q(s, tanh x) = 0.5 (2 + 2 tanh x).
+
+    Slope 1 - t^2 at t = tanh(loc) = 0.5, curvature from both sides of it.
+    """
     learner = make_learner(variant="virel", e_step="expected", policy_regulariser=0.0, alpha=0.3)
     learner.policy.output_layer.bias.assign([LOC, -1.0])
     update(learner)
@@ -241,17 +314,27 @@ def test_expected_policy_gradient_by_hand():
     curvature = (math.tanh(LOC + scale) + math.tanh(LOC - scale) - 2 * 0.5) / scale**2
     # H = log scale + log(1 - t^2) - scale^2 (1 - t^2), up to a constant.
     assert to_loc == pytest.approx(-slope - 0.3 * (-2 * 0.5 + 2 * 0.5 * slope * scale**2), rel=1e-4)
-    assert to_log_scale == pytest.approx(-curvature * scale**2 - 0.3 * (1 - 2 * slope * scale**2), rel=1e-4)
+    assert to_log_scale == pytest.approx(
+        -curvature * scale**2 - 0.3 * (1 - 2 * slope * scale**2), rel=1e-4
+    )
 
 
 def test_fused_updates_are_single_updates():
     fused, single = (make_learner(variant="beta", steps_per_iteration=20) for _ in range(2))
-    metrics = fused.update(fused.replay.view(), tf.constant(0), tf.constant(1), tf.constant(1.0)).numpy()
+    metrics = fused.update(
+        fused.replay.view(), tf.constant(0), tf.constant(1), tf.constant(1.0)
+    ).numpy()
     for done in range(20):
-        one = single.update_once(single.replay.view(), tf.constant(done), tf.constant(1), tf.constant(1.0))
-        np.testing.assert_allclose(metrics[done], [one[name] for name in METRICS], rtol=1e-4, atol=1e-6)
+        one = single.update_once(
+            single.replay.view(), tf.constant(done), tf.constant(1), tf.constant(1.0)
+        )
+        np.testing.assert_allclose(
+            metrics[done], [one[name] for name in METRICS], rtol=1e-4, atol=1e-6
+        )
     for name, variable in fused.state().items():
-        np.testing.assert_allclose(variable.numpy(), single.state()[name].numpy(), rtol=1e-5, atol=1e-6, err_msg=name)
+        np.testing.assert_allclose(
+            variable.numpy(), single.state()[name].numpy(), rtol=1e-5, atol=1e-6, err_msg=name
+        )
 
 
 def test_state_round_trip_is_bitwise():

@@ -1,4 +1,7 @@
-"""Learning with known answers, and what long runs must keep: one trace, steady memory, the same numbers after kills."""
+"""Learning with known answers, and what long runs must keep.
+
+One trace, steady memory, the same numbers after kills.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,9 @@ from virel_tf.config import Config
 from virel_tf.train.run import Run
 
 PRESETS = ("paper", "modern")
-TINY = dict(hidden=16, batch_size=16, steps_per_iteration=100, random_steps=100, replay_size=200_000)
+TINY = dict(
+    hidden=16, batch_size=16, steps_per_iteration=100, random_steps=100, replay_size=200_000
+)
 
 
 def endless_run(monkeypatch, preset: str, truncation_terminates: bool) -> float:
@@ -26,15 +31,31 @@ def endless_run(monkeypatch, preset: str, truncation_terminates: bool) -> float:
 
     Episodes are cut after 10 steps; discount 0.9.
     """
-    rate = 3e-3 if preset == "paper" else 1e-3  # modern's own; what it learns is the noisier for a larger one
-    config = Config(env="virel_tf/EndlessReward-v0", variant="virel", preset=preset, discount=0.9,
-                    tau=0.05, hidden=32, batch_size=32, value_learning_rate=rate, total_steps=4000,
-                    random_steps=100, replay_size=5000)
+    # modern's own; what it learns is the noisier for a larger one
+    rate = 3e-3 if preset == "paper" else 1e-3
+    config = Config(
+        env="virel_tf/EndlessReward-v0",
+        variant="virel",
+        preset=preset,
+        discount=0.9,
+        tau=0.05,
+        hidden=32,
+        batch_size=32,
+        value_learning_rate=rate,
+        total_steps=4000,
+        random_steps=100,
+        replay_size=5000,
+    )
     run = Run(config)
     if truncation_terminates:
         step = run.envs[0].step
-        monkeypatch.setattr(run.envs[0], "step", lambda action: (
-            lambda after: after._replace(terminated=after.truncated, truncated=False))(step(action)))
+        monkeypatch.setattr(
+            run.envs[0],
+            "step",
+            lambda action: (
+                lambda after: after._replace(terminated=after.truncated, truncated=False)
+            )(step(action)),
+        )
     for _ in run.iterate():
         pass
     critics, observation = run.learner.critics, np.ones([1, 1], np.float32)
@@ -47,7 +68,8 @@ def endless_run(monkeypatch, preset: str, truncation_terminates: bool) -> float:
 @pytest.mark.slow
 @pytest.mark.parametrize("preset", PRESETS)
 def test_an_endless_reward_is_worth_one_over_one_minus_gamma_only_if_truncation_bootstraps(
-        monkeypatch, preset):
+    monkeypatch, preset
+):
     value = endless_run(monkeypatch, preset, truncation_terminates=False)
     assert value == pytest.approx(10.0, abs=0.5)
     # One step in ten ends for good: V = 1 + 0.9 * 0.9 V.
@@ -58,8 +80,15 @@ def test_an_endless_reward_is_worth_one_over_one_minus_gamma_only_if_truncation_
 @pytest.mark.slow
 @pytest.mark.parametrize("preset", PRESETS)
 def test_every_function_is_traced_once_in_20000_steps(preset):
-    run = Run(Config(env="InvertedPendulum-v4", preset=preset, total_steps=20_000,
-                     normalise_observations=True, **TINY))
+    run = Run(
+        Config(
+            env="InvertedPendulum-v4",
+            preset=preset,
+            total_steps=20_000,
+            normalise_observations=True,
+            **TINY,
+        )
+    )
     for _ in run.iterate():
         pass
     functions = (run.learner.update, run.learner.update_statistics, run.replay._write)
@@ -69,10 +98,18 @@ def test_every_function_is_traced_once_in_20000_steps(preset):
 @pytest.mark.slow
 def test_memory_stays_where_it_was(tmp_path):
     flags = [f"--{name}={value}" for name, value in TINY.items()]
-    process = subprocess.Popen(command("--env=InvertedPendulum-v4", "--preset=paper",
-                                       "--total_steps=100000", "--eval_every=5000", *flags,
-                                       f"--run_dir={tmp_path}"),
-                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        command(
+            "--env=InvertedPendulum-v4",
+            "--preset=paper",
+            "--total_steps=100000",
+            "--eval_every=5000",
+            *flags,
+            f"--run_dir={tmp_path}",
+        ),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
     resident = {}
     while process.poll() is None:
         rows = metrics(tmp_path) if (tmp_path / "metrics.csv").exists() else []
@@ -87,13 +124,24 @@ def test_memory_stays_where_it_was(tmp_path):
 
 @pytest.mark.slow
 def test_ten_kills_at_random_moments_change_nothing(tmp_path):
-    flags = ["--env=Hopper-v4", "--preset=paper", "--hidden=32", "--batch_size=32",
-             "--total_steps=20000", "--threads=1", "--checkpoint_every=1000", "--replay_size=6000"]
+    flags = [
+        "--env=Hopper-v4",
+        "--preset=paper",
+        "--hidden=32",
+        "--batch_size=32",
+        "--total_steps=20000",
+        "--threads=1",
+        "--checkpoint_every=1000",
+        "--replay_size=6000",
+    ]
     virel(*flags, f"--run_dir={tmp_path / 'whole'}")
     moments = random.Random(7)
     for _ in range(10):
-        process = subprocess.Popen(command(*flags, f"--run_dir={tmp_path / 'killed'}"), stdout=subprocess.DEVNULL,
-                                   stderr=subprocess.DEVNULL)
+        process = subprocess.Popen(
+            command(*flags, f"--run_dir={tmp_path / 'killed'}"),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
         time.sleep(moments.uniform(3, 12))
         process.kill()
         process.wait()
@@ -112,8 +160,19 @@ def test_every_variant_learns_to_echo(variant, preset):
     if variant == "redq":  # 20 updates a step, the policy's once
         settings |= dict(updates_per_step=20)
         steps = 1000
-    run = Run(Config(env="virel_tf/Echo-v0", variant=variant, preset=preset, hidden=32, batch_size=64,
-                     total_steps=steps, random_steps=200, replay_size=5000, **settings))
+    run = Run(
+        Config(
+            env="virel_tf/Echo-v0",
+            variant=variant,
+            preset=preset,
+            hidden=32,
+            batch_size=64,
+            total_steps=steps,
+            random_steps=200,
+            replay_size=5000,
+            **settings,
+        )
+    )
     for _ in run.iterate():
         pass
     wanted = np.linspace(-0.7, 0.7, 15, dtype=np.float32)[:, None]
@@ -121,14 +180,28 @@ def test_every_variant_learns_to_echo(variant, preset):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("variant, preset", [
-    # Those with a state that virel has not.
-    *((variant, "paper") for variant in ("virel2", "sac", "ddpg", "mpo", "td3")),
-    *((variant, "modern") for variant in ("sac", "ddpg", "mpo", "crossq", "redq"))])
+@pytest.mark.parametrize(
+    "variant, preset",
+    [
+        # Those with a state that virel has not.
+        *((variant, "paper") for variant in ("virel2", "sac", "ddpg", "mpo", "td3")),
+        *((variant, "modern") for variant in ("sac", "ddpg", "mpo", "crossq", "redq")),
+    ],
+)
 def test_a_variant_goes_on_after_a_stop_and_is_evaluated(tmp_path, variant, preset):
-    flags = ["--env=InvertedPendulum-v4", f"--variant={variant}", f"--preset={preset}", "--hidden=32",
-             "--batch_size=32", "--random_steps=200", "--eval_every=300", "--eval_steps=100",
-             "--replay_size=1000", "--updates_per_step=1", "--threads=1"]
+    flags = [
+        "--env=InvertedPendulum-v4",
+        f"--variant={variant}",
+        f"--preset={preset}",
+        "--hidden=32",
+        "--batch_size=32",
+        "--random_steps=200",
+        "--eval_every=300",
+        "--eval_steps=100",
+        "--replay_size=1000",
+        "--updates_per_step=1",
+        "--threads=1",
+    ]
     virel(*flags, "--total_steps=900", f"--run_dir={tmp_path / 'whole'}")
     virel(*flags, "--total_steps=500", f"--run_dir={tmp_path / 'parts'}")
     virel(*flags, "--total_steps=900", f"--run_dir={tmp_path / 'parts'}")
@@ -140,9 +213,16 @@ def test_a_variant_goes_on_after_a_stop_and_is_evaluated(tmp_path, variant, pres
 @pytest.mark.slow
 @pytest.mark.parametrize("variant", ["virel", "beta"])
 @pytest.mark.parametrize(
-    "flags", [["--preset=paper", "--normalise_observations", "--eval_steps=1"], []],
-    ids=["paper", "defaults"])
+    "flags",
+    [["--preset=paper", "--normalise_observations", "--eval_steps=1"], []],
+    ids=["paper", "defaults"],
+)
 def test_inverted_pendulum_is_solved_within_20000_steps(tmp_path, variant, flags):
-    virel("--env=InvertedPendulum-v4", f"--variant={variant}", "--total_steps=20000", *flags,
-          f"--run_dir={tmp_path}")
+    virel(
+        "--env=InvertedPendulum-v4",
+        f"--variant={variant}",
+        "--total_steps=20000",
+        *flags,
+        f"--run_dir={tmp_path}",
+    )
     assert max(float(row["eval_return"]) for row in metrics(tmp_path)) == 1000.0

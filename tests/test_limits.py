@@ -1,4 +1,7 @@
-"""Where two algorithms should be the same, they are: limits, and critics or temperatures that coincide."""
+"""Where two algorithms should be the same, they are.
+
+Limits, and critics or temperatures that coincide.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,10 @@ from virel_tf.objective.mpo import elbo, exact_e_step
 
 
 def assert_same_networks(one, two) -> None:
-    for mine, yours in ((one.q_variables, two.q_variables), (one.policy_variables, two.policy_variables)):
+    for mine, yours in (
+        (one.q_variables, two.q_variables),
+        (one.policy_variables, two.policy_variables),
+    ):
         for ours, theirs in zip(mine, yours, strict=False):
             np.testing.assert_allclose(ours.numpy(), theirs.numpy(), rtol=1e-6)
 
@@ -28,10 +34,14 @@ def test_sac_at_temperature_zero_is_the_hard_q_update():
         learner.policy.output_layer.bias.assign([LOC, -1.0])
     started = [variable.numpy() for variable in learners[0].policy_variables]
     for _ in range(5):
-        assert update(learners[0])["q_loss"] == pytest.approx(update(learners[1])["q_loss"], rel=1e-6)
+        assert update(learners[0])["q_loss"] == pytest.approx(
+            update(learners[1])["q_loss"], rel=1e-6
+        )
     assert_same_networks(*learners)
-    assert any((variable.numpy() != start).any()
-               for variable, start in zip(learners[0].policy_variables, started, strict=True))
+    assert any(
+        (variable.numpy() != start).any()
+        for variable, start in zip(learners[0].policy_variables, started, strict=True)
+    )
 
 
 def test_virel1_with_two_identical_critics_is_virel():
@@ -45,6 +55,7 @@ def test_virel1_with_two_identical_critics_is_virel():
 
 def test_ddpg_is_the_limit_of_the_reparametrised_e_step():
     """The gradient of the policy's mean, as deviation and temperature go to 0 together."""
+
     def to_loc(learner) -> float:
         update(learner)
         return float(gradients(learner.policy_optimiser)[3][0])
@@ -62,28 +73,46 @@ def test_ddpg_is_the_limit_of_the_reparametrised_e_step():
 
 def test_the_exact_e_step_of_mpo_is_prior_times_exp_q_over_epsilon():
     actions = np.linspace(-1, 1, 41)
-    q, prior = 2 * actions - actions**2, np.exp(-actions**2 / 0.18)
+    q, prior = 2 * actions - actions**2, np.exp(-(actions**2) / 0.18)
     prior /= prior.sum()
     expected = prior * np.exp(q / 0.3)
     log_posterior = exact_e_step(tf.constant([q]), tf.constant([np.log(prior)]), 0.3)[0]
     np.testing.assert_allclose(np.exp(log_posterior), expected / expected.sum(), rtol=1e-10)
-    # The loss that the variant descends is there the same for every action, -epsilon log Z: nothing left to gain.
-    losses = [float(reparametrised_loss(EStepInputs(
-        tf.constant([value]), log_posterior[i:i + 1], tf.constant([np.log(prior[i])]), tf.zeros([1], tf.float64),
-        tf.constant(0.3, tf.float64)))) for i, value in enumerate(q)]
+    # The loss that the variant descends is there the same for every action, -epsilon log Z: nothing
+    # left to gain.
+    losses = [
+        float(
+            reparametrised_loss(
+                EStepInputs(
+                    tf.constant([value]),
+                    log_posterior[i : i + 1],
+                    tf.constant([np.log(prior[i])]),
+                    tf.zeros([1], tf.float64),
+                    tf.constant(0.3, tf.float64),
+                )
+            )
+        )
+        for i, value in enumerate(q)
+    ]
     np.testing.assert_allclose(losses, np.full(41, -0.3 * np.log(expected.sum())), rtol=1e-10)
 
 
 def test_the_exact_e_step_maximises_the_elbo_of_mpo():
     random = np.random.default_rng(0)
-    q, log_prior = tf.constant(random.normal(size=[2, 7])), tf.nn.log_softmax(tf.constant(random.normal(size=[2, 7])))
+    q, log_prior = (
+        tf.constant(random.normal(size=[2, 7])),
+        tf.nn.log_softmax(tf.constant(random.normal(size=[2, 7]))),
+    )
     exact = exact_e_step(q, log_prior, 0.7)
     logits = tf.Variable(exact)
     with tf.GradientTape() as tape:
         best = elbo(tf.nn.log_softmax(logits), q, log_prior, 0.7)
     np.testing.assert_allclose(tape.gradient(best, logits), np.zeros([2, 7]), atol=1e-12)
     for _ in range(50):
-        assert elbo(tf.nn.log_softmax(tf.constant(random.normal(size=[2, 7]))), q, log_prior, 0.7) < best
+        assert (
+            elbo(tf.nn.log_softmax(tf.constant(random.normal(size=[2, 7]))), q, log_prior, 0.7)
+            < best
+        )
     # epsilon L is the log normaliser there.
     normaliser = tf.reduce_mean(0.7 * tf.reduce_logsumexp(log_prior + q / 0.7, axis=-1))
     assert float(best) == pytest.approx(float(normaliser), rel=1e-9)

@@ -17,7 +17,12 @@ from virel_tf.train.progress import Progress, duration
 
 
 def row(step: int) -> dict:
-    return {"step": step, "eval_return": step / 3, "entropy": None if step < 2000 else -0.1, "q": np.float32(0.1)}
+    return {
+        "step": step,
+        "eval_return": step / 3,
+        "entropy": None if step < 2000 else -0.1,
+        "q": np.float32(0.1),
+    }
 
 
 def written(run_dir, steps) -> None:
@@ -29,24 +34,53 @@ def written(run_dir, steps) -> None:
 
 def events(run_dir) -> dict[str, list[tuple[int, float]]]:
     """Every point of every scalar, as TensorBoard sees them."""
-    accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator").EventAccumulator
+    accumulator = pytest.importorskip(
+        "tensorboard.backend.event_processing.event_accumulator"
+    ).EventAccumulator
     board = accumulator(str(run_dir / "tensorboard"), size_guidance={"scalars": 0})
     board.Reload()
-    return {name: [(event.step, event.value) for event in board.Scalars(name)] for name in board.Tags()["scalars"]}
+    return {
+        name: [(event.step, event.value) for event in board.Scalars(name)]
+        for name in board.Tags()["scalars"]
+    }
 
 
 def test_rows_come_back_exactly(tmp_path):
     log = MetricsLog(tmp_path / "run", 0)
-    log.write({"step": 1000, "a": 0.1 + 0.2, "b": None, "c": np.int64(7), "d": np.float32(0.1), "e": math.inf})
+    log.write(
+        {
+            "step": 1000,
+            "a": 0.1 + 0.2,
+            "b": None,
+            "c": np.int64(7),
+            "d": np.float32(0.1),
+            "e": math.inf,
+        }
+    )
     log.write({"a": 1e-300, "step": 2000, "c": 3.0})
     log.close()
     assert (tmp_path / "run" / "metrics.csv").read_text().splitlines() == [
-        "step,a,b,c,d,e", "1000,0.30000000000000004,,7,0.10000000149011612,inf", "2000,1e-300,,3.0,,"]
+        "step,a,b,c,d,e",
+        "1000,0.30000000000000004,,7,0.10000000149011612,inf",
+        "2000,1e-300,,3.0,,",
+    ]
     again = MetricsLog(tmp_path / "run", 2)
     again.close()
-    assert again.rows == log.rows == [
-        {"step": 1000, "a": 0.1 + 0.2, "b": None, "c": 7, "d": float(np.float32(0.1)), "e": math.inf},
-        {"step": 2000, "a": 1e-300, "b": None, "c": 3.0, "d": None, "e": None}]
+    assert (
+        again.rows
+        == log.rows
+        == [
+            {
+                "step": 1000,
+                "a": 0.1 + 0.2,
+                "b": None,
+                "c": 7,
+                "d": float(np.float32(0.1)),
+                "e": math.inf,
+            },
+            {"step": 2000, "a": 1e-300, "b": None, "c": 3.0, "d": None, "e": None},
+        ]
+    )
     assert isinstance(again.rows[0]["c"], int) and isinstance(again.rows[1]["c"], float)
 
 
@@ -70,7 +104,9 @@ def test_reopening_drops_later_rows_and_shows_each_point_once(tmp_path):
     points = events(tmp_path)
     assert set(points) == {"eval_return", "entropy", "q"}
     assert [step for step, _ in points["eval_return"]] == [1000, 2000, 3500]
-    assert [value for _, value in points["eval_return"]] == pytest.approx([1000 / 3, 2000 / 3, 3500 / 3])
+    assert [value for _, value in points["eval_return"]] == pytest.approx(
+        [1000 / 3, 2000 / 3, 3500 / 3]
+    )
     assert [step for step, _ in points["entropy"]] == [2000, 3500]
 
 
@@ -155,7 +191,8 @@ def test_plain_lines_every_ten_seconds_and_one_at_the_end(clock):
         "step 6000/100000  400 steps/s  return 812.3  epsilon 0.53  ETA 3m55s",
         "step 10000/100000  400 steps/s  return 812.3  epsilon 0.53  ETA 3m45s",
         "saved",
-        "step 12000/100000  400 steps/s  return 812.3  epsilon 0.53  ETA 3m40s"]
+        "step 12000/100000  400 steps/s  return 812.3  epsilon 0.53  ETA 3m40s",
+    ]
 
 
 def test_speed_is_that_of_the_last_minute(clock):
@@ -185,7 +222,11 @@ def test_a_terminal_line_fits_and_is_redrawn_in_place(clock, monkeypatch, column
     assert all(len(line) == columns - 1 for line in lines)
     assert "100%  1000/1000" in lines[-1]
     if columns >= 80:
-        assert "return -3.2  epsilon 12.3  ETA 0s" in lines[-1] and "━" in lines[-1] and "─" not in lines[-1]
+        assert (
+            "return -3.2  epsilon 12.3  ETA 0s" in lines[-1]
+            and "━" in lines[-1]
+            and "─" not in lines[-1]
+        )
 
 
 def test_messages_on_a_terminal_stand_on_lines_of_their_own(clock, monkeypatch):
@@ -220,8 +261,17 @@ def test_nobody_watching_does_not_stop_a_run(clock, monkeypatch):
     progress.close()
 
 
-@pytest.mark.parametrize("seconds, text", [(0, "0s"), (59.4, "59s"), (59.6, "1m00s"), (259, "4m19s"),
-                                           (3600 * 3 + 420, "3h07m"), (86400 * 2 + 3600 * 5, "2d05h")])
+@pytest.mark.parametrize(
+    "seconds, text",
+    [
+        (0, "0s"),
+        (59.4, "59s"),
+        (59.6, "1m00s"),
+        (259, "4m19s"),
+        (3600 * 3 + 420, "3h07m"),
+        (86400 * 2 + 3600 * 5, "2d05h"),
+    ],
+)
 def test_duration(seconds, text):
     assert duration(seconds) == text
 
@@ -233,9 +283,18 @@ def png_size(path) -> tuple[int, int]:
 
 
 def curve_rows(count: int) -> list[dict]:
-    return [{"step": 1000 * n, "eval_return": 10.0 * n, "eval_return_min": 9.0 * n, "eval_return_max": 11.0 * n,
-             "epsilon": None if n < 3 else 100.0 / n, "temperature": 0.1, "entropy": math.nan if n == 4 else -n}
-            for n in range(1, count + 1)]
+    return [
+        {
+            "step": 1000 * n,
+            "eval_return": 10.0 * n,
+            "eval_return_min": 9.0 * n,
+            "eval_return_max": 11.0 * n,
+            "epsilon": None if n < 3 else 100.0 / n,
+            "temperature": 0.1,
+            "entropy": math.nan if n == 4 else -n,
+        }
+        for n in range(1, count + 1)
+    ]
 
 
 def test_the_curve_is_a_picture_with_a_line_in_it(tmp_path):
@@ -243,14 +302,22 @@ def test_the_curve_is_a_picture_with_a_line_in_it(tmp_path):
     draw_learning_curve(curve_rows(50), tmp_path / "curve.png", "a run")
     assert min(png_size(tmp_path / "curve.png")) > 400
     pixels = image.imread(tmp_path / "curve.png")[..., :3]
-    blue = np.abs(pixels - np.array([0x25, 0x63, 0xa8]) / 255).max(axis=-1) < 0.05
+    blue = np.abs(pixels - np.array([0x25, 0x63, 0xA8]) / 255).max(axis=-1) < 0.05
     assert blue.any(axis=0).sum() > 600  # the line runs across the picture
     assert [path.name for path in tmp_path.iterdir()] == ["curve.png"]
 
 
-@pytest.mark.parametrize("rows", [[], curve_rows(1), curve_rows(3), [{"step": 1000, "eval_return": None}],
-                                  [{"step": 1000 * n, "eval_return": n, "entropy": 0.0} for n in range(20)]],
-                         ids=["none", "one", "few", "no evaluation", "only entropy"])
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [],
+        curve_rows(1),
+        curve_rows(3),
+        [{"step": 1000, "eval_return": None}],
+        [{"step": 1000 * n, "eval_return": n, "entropy": 0.0} for n in range(20)],
+    ],
+    ids=["none", "one", "few", "no evaluation", "only entropy"],
+)
 def test_a_curve_of_little(tmp_path, rows):
     draw_learning_curve(rows, tmp_path / "curve.png", "a run")
     assert min(png_size(tmp_path / "curve.png")) > 400

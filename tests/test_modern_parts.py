@@ -1,4 +1,7 @@
-"""Parts of the modern variants, by hand: reward scaling, epsilon(s), TD3's noise and delay, REDQ's subset; limits."""
+"""Parts of the modern variants, by hand.
+
+Reward scaling, epsilon(s), TD3's noise and delay, REDQ's subset; limits.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +22,19 @@ from virel_tf.objective.targets import clipped_noise, mean, minimum_of_subset
 from virel_tf.train.return_scale import ReturnScale
 from virel_tf.train.run import Run
 
-# ---------------------------------------------------------------- rewards divided by the deviation of the return
+# ---------------------------------------------------------------- rewards divided by the deviation
+# of the return
 
 
 def test_the_deviation_is_that_of_the_discounted_sums_of_all_environments():
     scale = ReturnScale(lanes=2, discount=0.5)
-    for lane, reward, over in ((0, 1.0, False), (1, 4.0, False), (0, 2.0, True), (1, 1.0, False), (0, 3.0, False)):
+    for lane, reward, over in (
+        (0, 1.0, False),
+        (1, 4.0, False),
+        (0, 2.0, True),
+        (1, 1.0, False),
+        (0, 3.0, False),
+    ):
         scale.add(lane, reward, over)
     # Environment 0: 1, 0.5 + 2, and 3 in a new episode. Environment 1: 4, 2 + 1.
     assert scale.deviation == pytest.approx(np.std([1.0, 4.0, 2.5, 3.0, 3.0]))
@@ -57,8 +67,19 @@ def test_scaled_rewards_reach_the_td_target():
 @pytest.mark.parametrize("num_envs", [1, 2])
 def test_a_run_finds_the_deviation_of_its_own_rewards(num_envs):
     """EndlessReward gives 1 a step and is truncated after a number of steps."""
-    run = Run(Config(env="virel_tf/EndlessReward-v0", hidden=4, batch_size=4, random_steps=0, replay_size=1000,
-                     num_envs=num_envs, path_length=10, total_steps=40, steps_per_iteration=20))
+    run = Run(
+        Config(
+            env="virel_tf/EndlessReward-v0",
+            hidden=4,
+            batch_size=4,
+            random_steps=0,
+            replay_size=1000,
+            num_envs=num_envs,
+            path_length=10,
+            total_steps=40,
+            steps_per_iteration=20,
+        )
+    )
     for _ in run.iterate():
         pass
     run.close()
@@ -71,7 +92,10 @@ def test_a_run_finds_the_deviation_of_its_own_rewards(num_envs):
 
 def test_the_loss_of_epsilon_of_a_state_is_least_at_the_mean_square():
     squared = tf.constant([1.0, 3.0])  # of one state
-    losses = {v: float(state_residual_loss(tf.fill([2], math.log(v)), squared)) for v in (1.0, 1.9, 2.0, 2.1, 4.0)}
+    losses = {
+        v: float(state_residual_loss(tf.fill([2], math.log(v)), squared))
+        for v in (1.0, 1.9, 2.0, 2.1, 4.0)
+    }
     assert min(losses, key=losses.get) == 2.0
     assert losses[2.0] == pytest.approx(math.log(2) + 1)
 
@@ -92,8 +116,9 @@ def test_the_temperature_of_a_state_scales_its_entropy_alone():
     relative = learner.state_residual.relative(batch_of(learner).observation)
     assert float(tf.reduce_mean(relative)) == pytest.approx(1.0, rel=1e-5)
     reading = learner.temperature.running(tf.constant(1.0))
-    np.testing.assert_allclose(learner._temperature_at(reading, batch_of(learner).observation), 0.02 * relative,
-                               rtol=1e-5)
+    np.testing.assert_allclose(
+        learner._temperature_at(reading, batch_of(learner).observation), 0.02 * relative, rtol=1e-5
+    )
 
 
 # ---------------------------------------------------------------- temperature with a bound
@@ -108,7 +133,10 @@ def test_the_temperature_of_beta_stays_below_its_bound(epsilon, temperature):
 
 def test_beta_with_a_constant_epsilon_is_virel():
     """lambda epsilon = 0.5 in each of three updates, with epsilon put back after each."""
-    virel, beta = make_learner(variant="virel", alpha=0.5), make_learner(variant="beta", lambda_beta=0.25)
+    virel, beta = (
+        make_learner(variant="virel", alpha=0.5),
+        make_learner(variant="beta", lambda_beta=0.25),
+    )
     for _ in range(3):
         know_epsilon(beta, 2.0)
         one, other = update(virel), update(beta)
@@ -137,13 +165,18 @@ def test_td3_smooths_the_target_at_the_target_policys_action():
 
 def test_td3_moves_policy_and_target_networks_at_every_second_update():
     learner = make_learner(variant="td3")
-    watched = [learner.critics.target_qs[0].output_layer.kernel, learner.policy.output_layer.bias,
-               learner.target_policy.output_layer.bias]
+    watched = [
+        learner.critics.target_qs[0].output_layer.kernel,
+        learner.policy.output_layer.bias,
+        learner.target_policy.output_layer.bias,
+    ]
     moved = []
     for done in range(4):
         before = [variable.numpy() for variable in watched]
         learner.update(learner.replay.view(), tf.constant(done), tf.constant(1), tf.constant(1.0))
-        moved.append([bool(np.any(old != new.numpy())) for old, new in zip(before, watched, strict=True)])
+        moved.append(
+            [bool(np.any(old != new.numpy())) for old, new in zip(before, watched, strict=True)]
+        )
     assert moved == [[True] * 3, [False] * 3, [True] * 3, [False] * 3]
 
 
@@ -189,7 +222,9 @@ def test_a_subset_is_drawn_without_replacement_and_every_pair_is_equally_likely(
 
 
 def test_redq_takes_the_target_from_a_pair_and_the_policy_climbs_the_mean():
-    learner = make_learner(variant="redq", critics=3, policy_regulariser=0.0, alpha=0.0, temperature="constant")
+    learner = make_learner(
+        variant="redq", critics=3, policy_regulariser=0.0, alpha=0.0, temperature="constant"
+    )
     outputs = 0.1, 0.2, 0.6
     for target, output in zip(learner.critics.target_qs, outputs, strict=True):
         target.output_layer.kernel.assign([[output]])  # Q-bar(s', a') = 4 times that
@@ -201,7 +236,8 @@ def test_redq_takes_the_target_from_a_pair_and_the_policy_climbs_the_mean():
         target = 1 + 0.99 * 4 * least
         return float(np.mean([0.5 * (3 * output - target) ** 2 for output in outputs]))
 
-    assert min(abs(loss - loss_at(least)) for least in (0.1, 0.2)) < 1e-4  # a pair never has 0.6 for its minimum
+    # a pair never has 0.6 for its minimum
+    assert min(abs(loss - loss_at(least)) for least in (0.1, 0.2)) < 1e-4
     to_loc, _ = gradients(learner.policy_optimiser)[3]
     assert to_loc == pytest.approx(-np.mean(outputs) * 2 * 0.75, rel=1e-4)
     np.testing.assert_allclose(mean([tf.constant([1.0]), tf.constant([4.0])]), [2.5])

@@ -23,14 +23,25 @@ def half_soft(q, log_prob, temperature):
 
 @pytest.fixture
 def own_variant():
-    register("half_soft", Recipe(critics=(half_soft, "hard"), temperature="learned", about="half-soft values"))
+    register(
+        "half_soft",
+        Recipe(critics=(half_soft, "hard"), temperature="learned", about="half-soft values"),
+    )
     yield "half_soft"
     del RECIPES["half_soft"]
 
 
 def test_own_recipe_trains_resumes_and_is_evaluated(tmp_path, own_variant):
-    config = dict(env="virel_tf/Echo-v0", variant=own_variant, hidden=16, batch_size=32, random_steps=100,
-                  eval_every=200, replay_size=1000, run_dir=str(tmp_path / "run"))
+    config = dict(
+        env="virel_tf/Echo-v0",
+        variant=own_variant,
+        hidden=16,
+        batch_size=32,
+        random_steps=100,
+        eval_every=200,
+        replay_size=1000,
+        run_dir=str(tmp_path / "run"),
+    )
     fit(Config(**config, total_steps=300))
     folder = fit(Config(**config, total_steps=600))
     assert json.loads((folder / "config.json").read_text())["variant"] == own_variant
@@ -38,7 +49,9 @@ def test_own_recipe_trains_resumes_and_is_evaluated(tmp_path, own_variant):
     assert len(evaluate_run(str(folder), "best", episodes=3, seed=1)["returns"]) == 3
 
 
-@pytest.mark.parametrize("number, raised", [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, SystemExit)])
+@pytest.mark.parametrize(
+    "number, raised", [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, SystemExit)]
+)
 def test_a_stop_saves_and_reaches_who_called(tmp_path, monkeypatch, number, raised):
     def interrupted(*arguments, **settings):
         os.kill(os.getpid(), number)
@@ -46,23 +59,45 @@ def test_a_stop_saves_and_reaches_who_called(tmp_path, monkeypatch, number, rais
 
     monkeypatch.setattr("virel_tf.train.loop.evaluate_policy", interrupted)
     with pytest.raises(raised):
-        fit(Config(env="virel_tf/Echo-v0", hidden=16, batch_size=32, random_steps=100, eval_every=200,
-                   replay_size=1000, total_steps=600, run_dir=str(tmp_path)))
+        fit(
+            Config(
+                env="virel_tf/Echo-v0",
+                hidden=16,
+                batch_size=32,
+                random_steps=100,
+                eval_every=200,
+                replay_size=1000,
+                total_steps=600,
+                run_dir=str(tmp_path),
+            )
+        )
     assert [path.name for path in (tmp_path / "checkpoints").glob("step-*")] == ["step-000000200"]
 
 
 def test_a_run_is_not_continued_with_other_parts_under_its_name(tmp_path, own_variant):
-    config = dict(env="virel_tf/Echo-v0", variant=own_variant, hidden=16, batch_size=32, random_steps=100,
-                  replay_size=1000, run_dir=str(tmp_path))
+    config = dict(
+        env="virel_tf/Echo-v0",
+        variant=own_variant,
+        hidden=16,
+        batch_size=32,
+        random_steps=100,
+        replay_size=1000,
+        run_dir=str(tmp_path),
+    )
     fit(Config(**config, total_steps=200))
     register(own_variant, Recipe(critics=(half_soft, "hard"), e_step="score"))
-    with pytest.raises(ConfigError, match="e_step: reparametrised -> score; temperature: learned -> constant"):
+    with pytest.raises(
+        ConfigError, match="e_step: reparametrised -> score; temperature: learned -> constant"
+    ):
         fit(Config(**config, total_steps=400))
 
 
 def test_own_e_step_may_hold_the_action_and_have_a_baseline():
     own = Recipe(e_step=EStep(score_function_loss, holds_action=True, has_baseline=True))
-    learners = [make_learner(variant="virel", e_step="score"), make_learner(variant="virel", recipe=own)]
+    learners = [
+        make_learner(variant="virel", e_step="score"),
+        make_learner(variant="virel", recipe=own),
+    ]
     for learner in learners:
         learner.policy.output_layer.bias.assign([0.5, -1.0])
         update(learner)
@@ -74,9 +109,15 @@ def test_own_e_step_may_hold_the_action_and_have_a_baseline():
 def test_a_shipped_name_and_a_wrong_part_are_refused():
     with pytest.raises(ConfigError, match="'virel' is not allowed; it ships"):
         register("virel", Recipe(critics=("soft",)))
-    with pytest.raises(ConfigError, match="e_step='reparametrized' is not allowed; it must be one of reparametrised"):
+    with pytest.raises(
+        ConfigError,
+        match="e_step='reparametrized' is not allowed; it must be one of reparametrised",
+    ):
         Recipe(e_step="reparametrized")
-    with pytest.raises(ConfigError, match="policy='gausian' is not allowed; it must be one of gaussian, deterministic"):
+    with pytest.raises(
+        ConfigError,
+        match="policy='gausian' is not allowed; it must be one of gaussian, deterministic",
+    ):
         Recipe(policy="gausian")
     with pytest.raises(ConfigError, match="critics='hard'"):
         Recipe(critics="hard")

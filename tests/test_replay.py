@@ -1,4 +1,6 @@
-"""The ring against a plain list of transitions, for any mixture of terminations, truncations and lanes."""
+"""The ring against a plain list of transitions, for any mixture of terminations, truncations and
+lanes.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ GO_ON, TERMINATE, TRUNCATE = 0, 1, 2
 
 
 class Script:
-    """Made-up environments whose observations are 1, 2, 3, ..., and the transitions a ring should hold."""
+    """Made-up environments whose observations are 1, 2, 3, ..., and the transitions a ring should
+    hold.
+    """
 
     def __init__(self, lanes: int) -> None:
         self.clock = 0
@@ -31,7 +35,9 @@ class Script:
         rows = [(lane, [before], [before / 2], before / 4, ending == TERMINATE, True)]
         # After a termination s' is of no account: only s, a, r and the end itself must be right.
         following = None if ending == TERMINATE else after
-        self.transitions[lane].append((before, before / 2, before / 4, float(ending == TERMINATE), following))
+        self.transitions[lane].append(
+            (before, before / 2, before / 4, float(ending == TERMINATE), following)
+        )
         if ending == TRUNCATE:
             rows.append((lane, [after], [0.0], 0.0, False, False))
         self.now[lane] = after if ending == GO_ON else self.tick()
@@ -43,7 +49,12 @@ class Script:
 
 def to_rows(rows: list[tuple]) -> Rows:
     dtypes = (np.int32, np.float32, np.float32, np.float32, np.float32, bool)
-    return Rows(*(np.array(column, dtype) for column, dtype in zip(zip(*rows, strict=True), dtypes, strict=True)))
+    return Rows(
+        *(
+            np.array(column, dtype)
+            for column, dtype in zip(zip(*rows, strict=True), dtypes, strict=True)
+        )
+    )
 
 
 def contents(ring: ReplayRing, n_step: int = 1) -> list[tuple]:
@@ -51,17 +62,25 @@ def contents(ring: ReplayRing, n_step: int = 1) -> list[tuple]:
     seen = {}
     batch = ring.sample(ring.view(), 64 * 200, tf.constant([1, 2]), n_step, discount=0.5)
     for s, a, r, end, following, discount in zip(*(part.numpy() for part in batch), strict=True):
-        seen[float(s[0])] = (float(s[0]), float(a[0]), float(r), float(end), None if end else float(following[0]),
-                             float(discount))
+        seen[float(s[0])] = (
+            float(s[0]),
+            float(a[0]),
+            float(r),
+            float(end),
+            None if end else float(following[0]),
+            float(discount),
+        )
     return [seen[key] for key in sorted(seen)]
 
 
 def spanning(transitions: list[tuple], n_step: int) -> list[tuple]:
-    """What n-step sampling should make of a lane's consecutive transitions, with a discount of a half."""
+    """What n-step sampling should make of a lane's consecutive transitions, with a discount of a
+    half.
+    """
     result = []
     for i, (s, a, reward, end, following) in enumerate(transitions):
         steps = 1
-        for later in transitions[i + 1:i + n_step]:
+        for later in transitions[i + 1 : i + n_step]:
             if end or later[0] != following:  # the episode ended, for good or not
                 break
             reward += 0.5**steps * later[2]
@@ -82,15 +101,20 @@ BATCHES = st.lists(st.lists(ENDINGS, min_size=1, max_size=4), min_size=1, max_si
 def test_ring_holds_the_newest_transitions_whatever_the_episodes(lanes, n_step, batches):
     ring, script, log = ReplayRing(8 * lanes, lanes, 1, 1), Script(lanes), []
     for endings in batches:
-        rows = [row for ending in endings for lane in range(lanes) for row in script.step(lane, ending)]
+        rows = [
+            row for ending in endings for lane in range(lanes) for row in script.step(lane, ending)
+        ]
         log += rows
         ring.append(to_rows(rows), script.newest())
     expected = []
     for lane in range(lanes):
-        # As many as start among the slots there are, less the newest observation's, and never more than 8.
-        starts = [starts for row_lane, *_, starts in log if row_lane == lane][-(ring.lane_slots - 1):]
+        # As many as start among the slots there are, less the newest observation's, and never more
+        # than 8.
+        starts = [starts for row_lane, *_, starts in log if row_lane == lane][
+            -(ring.lane_slots - 1) :
+        ]
         assert ring.count[lane] == min(8, sum(starts))
-        expected += spanning(script.transitions[lane][-int(ring.count[lane]):], n_step)
+        expected += spanning(script.transitions[lane][-int(ring.count[lane]) :], n_step)
     assert contents(ring, n_step) == sorted(expected)
 
 
@@ -112,13 +136,19 @@ def test_ring_rebuilt_from_its_last_rows_draws_the_same(lanes):
     ring, script, log = ReplayRing(20 * lanes, lanes, 1, 1), Script(lanes), []
     for i in range(70):
         # The second lane is truncated at every step, so it fills twice as fast.
-        rows = [row for lane in range(lanes) for row in script.step(lane, TRUNCATE if lane or i % 6 == 5 else GO_ON)]
+        rows = [
+            row
+            for lane in range(lanes)
+            for row in script.step(lane, TRUNCATE if lane or i % 6 == 5 else GO_ON)
+        ]
         log += rows
         ring.append(to_rows(rows), script.newest())
     again = ReplayRing(20 * lanes, lanes, 1, 1)
-    again.append(to_rows(log[-ring.rows_alive:]), script.newest())
+    again.append(to_rows(log[-ring.rows_alive :]), script.newest())
     for seed in range(20):
-        for one, other in zip(*(r.sample(r.view(), 32, tf.constant([seed, 1])) for r in (ring, again)), strict=True):
+        for one, other in zip(
+            *(r.sample(r.view(), 32, tf.constant([seed, 1])) for r in (ring, again)), strict=True
+        ):
             np.testing.assert_array_equal(one, other)
 
 
@@ -135,13 +165,20 @@ def test_sampling_is_uniform():
 @pytest.mark.parametrize("observation_size, action_size, limit", [(376, 17, 1.7e9)])
 def test_a_million_humanoid_transitions_fit(observation_size, action_size, limit):
     ring = ReplayRing(10_000, 1, observation_size, action_size)
-    stored = sum(int(tf.size(variable)) * 4 for variable in (
-        ring.observation, ring.action, ring.reward, ring.terminated, ring.starts))
+    stored = sum(
+        int(tf.size(variable)) * 4
+        for variable in (ring.observation, ring.action, ring.reward, ring.terminated, ring.starts)
+    )
     assert stored * 100 <= limit
 
 
 def test_more_than_the_machine_s_memory_is_refused(monkeypatch):
     monkeypatch.setattr("virel_tf.replay.ring.memory", lambda: 24_000_000_000)
-    with pytest.raises(ConfigError, match="--replay_size: 1000000 transitions of 27648 numbers each need 112 GB, and "
-                                          "there are 24 GB; it must be less"):
+    with pytest.raises(
+        ConfigError,
+        match=(
+            "--replay_size: 1000000 transitions of 27648 numbers each need 112 GB, and "
+            "there are 24 GB; it must be less"
+        ),
+    ):
         ReplayRing(1_000_000, 1, 96 * 96 * 3, 3)

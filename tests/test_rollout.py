@@ -33,14 +33,17 @@ def still(observation):
     return np.zeros(1, np.float32)
 
 
-@pytest.mark.parametrize("lengths, steps, played", [
-    ([30, 1], 10, [30]),                   # one whole episode, however long
-    ([5, 1], 9, [5]),                      # another of 5 would not fit
-    ([5, 5, 1], 10, [5, 5]),               # it fits exactly
-    ([2, 2, 7, 1], 12, [2, 2, 7]),         # judged by the last one, so 11 + 7 is too much
-    ([2, 20, 1], 4, [2, 20]),              # an episode begun is played to its end
-    ([1, 1, 1, 1], 3, [1, 1, 1]),
-])
+@pytest.mark.parametrize(
+    "lengths, steps, played",
+    [
+        ([30, 1], 10, [30]),  # one whole episode, however long
+        ([5, 1], 9, [5]),  # another of 5 would not fit
+        ([5, 5, 1], 10, [5, 5]),  # it fits exactly
+        ([2, 2, 7, 1], 12, [2, 2, 7]),  # judged by the last one, so 11 + 7 is too much
+        ([2, 20, 1], 4, [2, 20]),  # an episode begun is played to its end
+        ([1, 1, 1, 1], 3, [1, 1, 1]),
+    ],
+)
 def test_number_of_episodes(lengths, steps, played):
     evaluation = evaluate_policy(still, Environment(GivenLengths(lengths)), seed=0, steps=steps)
     assert evaluation.lengths == played

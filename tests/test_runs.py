@@ -24,16 +24,37 @@ from virel_tf.experiments.runs import Missing, read_experiment, read_runs
 HOPPER = ("--env=Hopper-v4", "--variant=virel")
 
 
-@pytest.mark.parametrize("flags", [
-    [],
-    ["--env=Hopper-v4", "--batch_size=128", "--seed=7"],  # the preset gives 256
-    ["--env=Hopper-v4", "--preset=paper", "--reward_scale=1", "--seed=7"],  # the preset gives 5
-    ["--variant=redq", "--policy_period=3", "--noxla"],
-    ["--env=HalfCheetah-v4", "--variant=sac", "--preset=haarnoja2018b", "--total_steps=100_000", "--threads=1"],
-    ["--preset=none", "--env=Hopper-v4", "--normalisation=layer", "--tau=1e-3", "--resume=never"],
-    ["--run_dir=some where/it's", "--preset=paper", "--m_step=tdc", "--variant=virel",
-     "--target_entropy=-2"],
-], ids=lambda flags: " ".join(flags) or "defaults")
+@pytest.mark.parametrize(
+    "flags",
+    [
+        [],
+        ["--env=Hopper-v4", "--batch_size=128", "--seed=7"],  # the preset gives 256
+        ["--env=Hopper-v4", "--preset=paper", "--reward_scale=1", "--seed=7"],  # the preset gives 5
+        ["--variant=redq", "--policy_period=3", "--noxla"],
+        [
+            "--env=HalfCheetah-v4",
+            "--variant=sac",
+            "--preset=haarnoja2018b",
+            "--total_steps=100_000",
+            "--threads=1",
+        ],
+        [
+            "--preset=none",
+            "--env=Hopper-v4",
+            "--normalisation=layer",
+            "--tau=1e-3",
+            "--resume=never",
+        ],
+        [
+            "--run_dir=some where/it's",
+            "--preset=paper",
+            "--m_step=tdc",
+            "--variant=virel",
+            "--target_entropy=-2",
+        ],
+    ],
+    ids=lambda flags: " ".join(flags) or "defaults",
+)
 def test_the_command_of_a_run_gives_its_settings_again(flags):
     config = parse_config(flags)
     command = shlex.split(command_of(dataclasses.asdict(config)))
@@ -52,7 +73,10 @@ def test_the_commands_of_the_published_runs_give_their_settings_again():
 
 def test_a_command_tells_only_what_the_preset_does_not():
     settings = dataclasses.asdict(parse_config(["--env=Hopper-v4", "--hidden=64"]))
-    assert command_of(settings) == "virel-tf --env=Hopper-v4 --variant=beta --seed=1 --total_steps=1000000 --hidden=64"
+    assert (
+        command_of(settings)
+        == "virel-tf --env=Hopper-v4 --variant=beta --seed=1 --total_steps=1000000 --hidden=64"
+    )
 
 
 def test_the_command_of_an_unknown_preset_tells_every_difference_to_the_defaults():
@@ -78,12 +102,15 @@ def test_a_row_that_is_being_written_is_left_for_later(tmp_path):
     assert read_runs([tmp_path])[0].series("eval_return")[1].tolist() == [1.0, 2.0]
 
 
-@pytest.mark.parametrize("text, told", [
-    ("step,eval_return\n1000,1,2\n", "line 2 has 3 cells for 2 columns"),
-    ("steps,eval_return\n1000,1\n", "line 2 has no number as its step"),
-    ("step,eval_return\n1000,1\nnone,2\n", "line 3 has no number as its step"),
-    ("step,eval_return\n1000,1\nnan,2\n", "line 3 has no number as its step"),
-])
+@pytest.mark.parametrize(
+    "text, told",
+    [
+        ("step,eval_return\n1000,1,2\n", "line 2 has 3 cells for 2 columns"),
+        ("steps,eval_return\n1000,1\n", "line 2 has no number as its step"),
+        ("step,eval_return\n1000,1\nnone,2\n", "line 3 has no number as its step"),
+        ("step,eval_return\n1000,1\nnan,2\n", "line 3 has no number as its step"),
+    ],
+)
 def test_damaged_metrics_are_told(tmp_path, capsys, text, told):
     run = write_run(tmp_path, [1.0, 2.0], *HOPPER)
     (run / "metrics.csv").write_text(text)
@@ -91,17 +118,31 @@ def test_damaged_metrics_are_told(tmp_path, capsys, text, told):
     assert capsys.readouterr().err == f"virel-tf: {tmp_path}/metrics.csv is damaged: {told}\n"
 
 
-@pytest.mark.parametrize("settings, told", [("[]", "env, variant, seed"), ("7", "env, variant, seed"),
-                                            ('{"env": 1, "variant": "sac", "seed": 1}', "env"),
-                                            ('{"env": "Hopper-v4", "variant": [], "seed": "1"}', "variant, seed")])
+@pytest.mark.parametrize(
+    "settings, told",
+    [
+        ("[]", "env, variant, seed"),
+        ("7", "env, variant, seed"),
+        ('{"env": 1, "variant": "sac", "seed": 1}', "env"),
+        ('{"env": "Hopper-v4", "variant": [], "seed": "1"}', "variant, seed"),
+    ],
+)
 def test_damaged_settings_are_told(tmp_path, capsys, monkeypatch, settings, told):
-    monkeypatch.setattr("virel_tf.experiments.command.LocalPool", None)  # what is not refused must not train either
+    # what is not refused must not train either
+    monkeypatch.setattr("virel_tf.experiments.command.LocalPool", None)
     run = write_run(tmp_path / "Hopper-v4/virel/seed1", [1.0, 2.0], *HOPPER)
     (run / "config.json").write_text(settings)
     assert main(["report", str(tmp_path)]) == 2
-    assert capsys.readouterr().err == (f"virel-tf: '{run}/config.json' does not say the run's {told}, or not as it "
-                                       "should\n")
-    assert main(["experiment", f"--out={tmp_path}", "--envs=Hopper-v4", "--variants=virel", "--seeds=1"]) == 2
+    assert (
+        capsys.readouterr().err
+        == f"virel-tf: '{run}/config.json' does not say the run's {told}, or not as it should\n"
+    )
+    assert (
+        main(
+            ["experiment", f"--out={tmp_path}", "--envs=Hopper-v4", "--variants=virel", "--seeds=1"]
+        )
+        == 2
+    )
     error = capsys.readouterr().err
     assert error.startswith(f"virel-tf: --out: {run}") and error.count("\n") == 1
 
@@ -109,18 +150,23 @@ def test_damaged_settings_are_told(tmp_path, capsys, monkeypatch, settings, told
 def test_a_label_means_the_same_in_every_environment(tmp_path):
     write_run(tmp_path / "1", [1.0], "--env=Hopper-v4", "--variant=sac", "--preset=haarnoja2018b")
     write_run(tmp_path / "2", [1.0], "--env=Reacher-v4", "--variant=sac")
-    write_run(tmp_path / "3", [1.0], "--env=Hopper-v4", "--variant=virel")  # its reward scale is the preset's
+    # its reward scale is the preset's
+    write_run(tmp_path / "3", [1.0], "--env=Hopper-v4", "--variant=virel")
     write_run(tmp_path / "4", [1.0], "--env=Reacher-v4", "--variant=virel")
     assert [(group.env, group.label) for group in read_experiment([tmp_path]).groups] == [
-        ("Hopper-v4", "virel"), ("Hopper-v4", "sac, preset=haarnoja2018b"), ("Reacher-v4", "virel"),
-        ("Reacher-v4", "sac")]
+        ("Hopper-v4", "virel"),
+        ("Hopper-v4", "sac, preset=haarnoja2018b"),
+        ("Reacher-v4", "virel"),
+        ("Reacher-v4", "sac"),
+    ]
 
 
 def test_settings_of_other_versions_do_no_harm(tmp_path):
     for seed in (1, 2):
         run = write_run(tmp_path / str(seed), [1.0], *HOPPER, f"--seed={seed}")
-        change_settings(run, lambda_from_rewards=False, climb_steps=None)  # one too many, one too few
-    group, = read_experiment([tmp_path]).groups
+        # one too many, one too few
+        change_settings(run, lambda_from_rewards=False, climb_steps=None)
+    (group,) = read_experiment([tmp_path]).groups
     assert (group.label, group.seeds) == ("virel", [1, 2])
     assert "--lambda_from_rewards=false" in command_of(group.runs[0].settings)
 
@@ -133,16 +179,27 @@ def test_a_variant_that_only_another_program_has_is_shown_last(tmp_path):
 
 def test_other_settings_make_another_group_that_says_so(tmp_path):
     write_run(tmp_path / "a", [1.0], *HOPPER, "--threads=1", "--total_steps=5000")
-    write_run(tmp_path / "b", [1.0], *HOPPER, "--seed=2", "--threads=2", "--checkpoint_every=9", "--run_dir=x")
+    write_run(
+        tmp_path / "b",
+        [1.0],
+        *HOPPER,
+        "--seed=2",
+        "--threads=2",
+        "--checkpoint_every=9",
+        "--run_dir=x",
+    )
     write_run(tmp_path / "c", [1.0], *HOPPER, "--e_step=score")
     write_run(tmp_path / "d", [1.0], *HOPPER, "--e_step=score", "--hidden=64")
-    write_run(tmp_path / "e", [1.0], "--env=Walker2d-v4", "--variant=virel", "--e_step=score",
-              "--tau=0.1")
+    write_run(
+        tmp_path / "e", [1.0], "--env=Walker2d-v4", "--variant=virel", "--e_step=score", "--tau=0.1"
+    )
     experiment = read_experiment([tmp_path])
     assert [(group.env, group.label, group.seeds) for group in experiment.groups] == [
-        ("Hopper-v4", "virel", [1, 2]), ("Hopper-v4", "virel, e_step=score", [1]),
+        ("Hopper-v4", "virel", [1, 2]),
+        ("Hopper-v4", "virel, e_step=score", [1]),
         ("Hopper-v4", "virel, e_step=score, hidden=64", [1]),
-        ("Walker2d-v4", "virel, tau=0.1, e_step=score", [1])]
+        ("Walker2d-v4", "virel, tau=0.1, e_step=score", [1]),
+    ]
 
 
 def test_a_preset_stands_for_the_settings_it_brings(tmp_path):
@@ -155,7 +212,9 @@ def test_a_preset_stands_for_the_settings_it_brings(tmp_path):
 def test_two_runs_of_one_cell_are_refused(tmp_path):
     write_run(tmp_path / "first", [1.0], *HOPPER)
     write_run(tmp_path / "second", [2.0], *HOPPER, "--threads=2")
-    with pytest.raises(ConfigError, match=r"first' and '.*second' are the same run, Hopper-v4 virel seed 1"):
+    with pytest.raises(
+        ConfigError, match=r"first' and '.*second' are the same run, Hopper-v4 virel seed 1"
+    ):
         read_runs([tmp_path])
 
 
@@ -166,8 +225,11 @@ def test_missing_and_shorter_cells_are_named(tmp_path):
     write_run(tmp_path / "d", [], "--env=Hopper-v4", "--variant=beta", "--seed=4")
     experiment = read_experiment([tmp_path])
     assert experiment.missing == [
-        Missing("Hopper-v4", "virel", [2], "2,000 of 3,000 steps"), Missing("Hopper-v4", "virel", [4], "absent"),
-        Missing("Hopper-v4", "beta", [2], "absent"), Missing("Hopper-v4", "beta", [4], "no evaluation yet")]
+        Missing("Hopper-v4", "virel", [2], "2,000 of 3,000 steps"),
+        Missing("Hopper-v4", "virel", [4], "absent"),
+        Missing("Hopper-v4", "beta", [2], "absent"),
+        Missing("Hopper-v4", "beta", [4], "no evaluation yet"),
+    ]
     assert [group.seeds for group in experiment.groups] == [[1, 2], [1]]
 
 
@@ -175,28 +237,43 @@ def test_a_run_of_less_than_half_the_steps_is_left_out_and_named(tmp_path):
     for seed, steps in ((1, 4), (2, 2), (3, 1)):
         write_run(tmp_path / str(seed), [float(seed)] * steps, *HOPPER, f"--seed={seed}")
     experiment = read_experiment([tmp_path])
-    group, = experiment.groups
+    (group,) = experiment.groups
     assert (group.seeds, group.steps) == ([1, 2], 2000)
-    assert experiment.missing == [Missing("Hopper-v4", "virel", [2], "2,000 of 4,000 steps"),
-                                  Missing("Hopper-v4", "virel", [3], "left out: 1,000 of 4,000 steps")]
+    assert experiment.missing == [
+        Missing("Hopper-v4", "virel", [2], "2,000 of 4,000 steps"),
+        Missing("Hopper-v4", "virel", [3], "left out: 1,000 of 4,000 steps"),
+    ]
 
 
 @pytest.mark.parametrize("returns, steps", [([5.0], [8000]), ([float("nan"), 5.0], [4000, 8000])])
-def test_a_run_without_an_evaluation_up_to_the_group_s_end_is_left_out_and_named(tmp_path, returns, steps):
+def test_a_run_without_an_evaluation_up_to_the_group_s_end_is_left_out_and_named(
+    tmp_path, returns, steps
+):
     write_run(tmp_path / "late", returns, *HOPPER, "--seed=2", steps=steps)
     write_run(tmp_path / "early", [3.0], *HOPPER, steps=[4000])
     experiment = read_experiment([tmp_path])
     np.testing.assert_array_equal(experiment.groups[0].final_scores(), [3.0])
-    assert Missing("Hopper-v4", "virel", [2], "left out: no evaluation up to step 4,000") in experiment.missing
+    assert (
+        Missing("Hopper-v4", "virel", [2], "left out: no evaluation up to step 4,000")
+        in experiment.missing
+    )
 
 
 def write_plan(out: Path, states: dict[int, tuple[str, str]], **options) -> None:
-    """The record of a grid in Hopper, with the state and the reason of those seeds, and the others done."""
-    cells = make_cells(ExperimentOptions(envs="Hopper-v4", out=str(out), seeds=str(max(states)), **options),
-                       {"total_steps": 2000})
+    """The record of a grid in Hopper, with the state and the reason of those seeds, and the others
+    done.
+    """
+    cells = make_cells(
+        ExperimentOptions(envs="Hopper-v4", out=str(out), seeds=str(max(states)), **options),
+        {"total_steps": 2000},
+    )
     told = {cell.name: states.get(cell.config.seed, ("done", "")) for cell in cells}
-    write_record(out, cells, {name: state for name, (state, _) in told.items()},
-                 {name: reason for name, (_, reason) in told.items()})
+    write_record(
+        out,
+        cells,
+        {name: state for name, (state, _) in told.items()},
+        {name: reason for name, (_, reason) in told.items()},
+    )
 
 
 def test_what_an_experiment_recorded_of_a_missing_cell_is_told(tmp_path):
@@ -205,15 +282,25 @@ def test_what_an_experiment_recorded_of_a_missing_cell_is_told(tmp_path):
     write_plan(tmp_path, {2: ("failed", "disk full"), 3: ("waiting", "")}, variants="virel")
     write_plan(tmp_path, {1: ("running", "")}, variants="virel", sweep="hidden=9;tau=0.1")
     swept = "virel, tau=0.1, hidden=9"
-    missing = [Missing("Hopper-v4", "virel", [2], "1,000 of 2,000 steps (failed: disk full)"),
-               Missing("Hopper-v4", "virel", [3], "absent (waiting)"),
-               Missing("Hopper-v4", swept, [1], "absent (running)"), Missing("Hopper-v4", swept, [2, 3], "absent")]
+    missing = [
+        Missing("Hopper-v4", "virel", [2], "1,000 of 2,000 steps (failed: disk full)"),
+        Missing("Hopper-v4", "virel", [3], "absent (waiting)"),
+        Missing("Hopper-v4", swept, [1], "absent (running)"),
+        Missing("Hopper-v4", swept, [2, 3], "absent"),
+    ]
     assert read_experiment([tmp_path]).missing == missing
-    assert read_experiment([tmp_path / "Hopper-v4"]).missing == missing  # recorded in the folder above
+    # recorded in the folder above
+    assert read_experiment([tmp_path / "Hopper-v4"]).missing == missing
     assert read_experiment([tmp_path / "Hopper-v4/virel/seed2"]).missing == [
-        Missing("Hopper-v4", "virel", [2], "1,000 steps (failed: disk full)")]
-    for damage in ("[", "[]", '{"cells": [1]}', '{"cells": [{"name": "x"}]}',
-                   '{"cells": [{"settings": {"seed": []}}]}'):
+        Missing("Hopper-v4", "virel", [2], "1,000 steps (failed: disk full)")
+    ]
+    for damage in (
+        "[",
+        "[]",
+        '{"cells": [1]}',
+        '{"cells": [{"name": "x"}]}',
+        '{"cells": [{"settings": {"seed": []}}]}',
+    ):
         (tmp_path / "experiment.json").write_text(damage)
         assert len(read_experiment([tmp_path]).missing) == 1
 
@@ -225,8 +312,14 @@ def test_a_recorded_cell_that_was_finished_by_hand_is_not_missing(tmp_path):
     assert read_experiment([tmp_path]).missing == []
 
 
-@pytest.mark.parametrize("sweep, label", [("tau=1e-2;hidden=64", "beta, tau=0.01, hidden=64"),
-                                          ("diagnostics=1", "beta, diagnostics=True"), ("tau=5e-3", "beta")])
+@pytest.mark.parametrize(
+    "sweep, label",
+    [
+        ("tau=1e-2;hidden=64", "beta, tau=0.01, hidden=64"),
+        ("diagnostics=1", "beta, diagnostics=True"),
+        ("tau=5e-3", "beta"),
+    ],
+)
 def test_a_swept_cell_is_labelled_like_its_run(tmp_path, sweep, label):
     """Beside a plain run; the last sweeps over the value that the plain run has anyway."""
     write_run(tmp_path / "plain", [1.0, 2.0], "--env=Hopper-v4")
@@ -239,7 +332,7 @@ def test_a_swept_cell_is_labelled_like_its_run(tmp_path, sweep, label):
 def test_curves_meet_on_common_steps_and_end_with_the_shortest_run(tmp_path):
     write_run(tmp_path / "a", [10.0, 20.0, 40.0], *HOPPER, steps=[1000, 2000, 4000])
     write_run(tmp_path / "b", [0.0, 6.0], *HOPPER, "--seed=2", steps=[1500, 3000])
-    group, = read_experiment([tmp_path]).groups
+    (group,) = read_experiment([tmp_path]).groups
     steps, values = group.curves("eval_return")
     np.testing.assert_array_equal(steps, [1500, 2000, 3000])
     np.testing.assert_allclose(values, [[15, 20, 30], [0, 2, 6]])

@@ -43,7 +43,8 @@ def test_the_interval_of_a_mean_by_hand():
 def test_means_of_curves_are_taken_step_by_step():
     estimate = st.mean_interval(np.array([[1.0, 5.0], [3.0, 5.0]]))
     np.testing.assert_array_equal(estimate.value, [2.0, 5.0])
-    np.testing.assert_allclose(estimate.high, [2.0 + 12.706205, 5.0])  # deviation sqrt(2) over sqrt(2)
+    # deviation sqrt(2) over sqrt(2)
+    np.testing.assert_allclose(estimate.high, [2.0 + 12.706205, 5.0])
 
 
 @pytest.mark.parametrize("freedom", [1, 2, 7, 30, 31, 60, 1000])
@@ -53,22 +54,29 @@ def test_quantiles_of_student_s_t(freedom):
 
 
 def test_normalised_scores_by_hand():
-    np.testing.assert_array_equal(st.normalise(np.array([-100.0, 400.0, 900.0]), -100.0, 900.0), [0.0, 0.5, 1.0])
+    np.testing.assert_array_equal(
+        st.normalise(np.array([-100.0, 400.0, 900.0]), -100.0, 900.0), [0.0, 0.5, 1.0]
+    )
 
 
 def test_interquartile_mean_by_hand():
     """Six scores: one is cut off each end, leaving 0.2, 0.3, 0.5, 0.9."""
     assert st.interquartile_mean(SCORES) == pytest.approx(0.475, abs=1e-15)
-    np.testing.assert_allclose(st.interquartile_mean(np.stack([SCORES, SCORES + 1])), [0.475, 1.475])
+    np.testing.assert_allclose(
+        st.interquartile_mean(np.stack([SCORES, SCORES + 1])), [0.475, 1.475]
+    )
 
 
 def test_performance_profile_by_hand():
-    np.testing.assert_allclose(st.performance_profile(SCORES, np.array([0.0, 0.3, 0.9, 2.0])), [1, 3 / 6, 1 / 6, 0])
+    np.testing.assert_allclose(
+        st.performance_profile(SCORES, np.array([0.0, 0.3, 0.9, 2.0])), [1, 3 / 6, 1 / 6, 0]
+    )
 
 
 def test_probability_of_improvement_by_hand():
-    """First task: 0.1, 0.3, 0.2 against 0.2, 0.0 win 1, 2, 1.5 of 2. Second: 0.9, 0.5, 1.3 against 0.4, 1.3 win 1, 1,
-    1.5 of 2. So 4.5 / 6 and 3.5 / 6."""
+    """First task: 0.1, 0.3, 0.2 against 0.2, 0.0 win 1, 2, 1.5 of 2. Second: 0.9, 0.5, 1.3 against
+    0.4, 1.3 win 1, 1, 1.5 of 2. So 4.5 / 6 and 3.5 / 6.
+    """
     assert st.probability_of_improvement(SCORES, OTHERS) == pytest.approx(8 / 12, abs=1e-15)
     assert st.probability_of_improvement(OTHERS, SCORES) == pytest.approx(4 / 12, abs=1e-15)
 
@@ -77,7 +85,9 @@ def test_resampling_stays_within_a_task():
     indices = st.bootstrap_indices(np.random.default_rng(0), 200, SCORES)
     resampled = st.resample(SCORES, indices)
     assert resampled.shape == (200, 3, 2)
-    assert set(np.unique(resampled[..., 0])) == {0.1, 0.2, 0.3} and set(np.unique(resampled[..., 1])) == {0.5, 0.9, 1.3}
+    assert set(np.unique(resampled[..., 0])) == {0.1, 0.2, 0.3} and set(
+        np.unique(resampled[..., 1])
+    ) == {0.5, 0.9, 1.3}
     assert not np.array_equal(indices[..., 0], indices[..., 1])  # tasks are drawn on their own
 
 
@@ -90,19 +100,28 @@ def test_a_band_of_three_curves_is_their_range():
 
 def test_a_bootstrap_of_scores_that_agree_has_no_width():
     scores = np.full([3, 2], 0.7)
-    estimate = st.bootstrap(st.interquartile_mean, scores,
-                            indices=[st.bootstrap_indices(np.random.default_rng(0), 50, scores)])
+    estimate = st.bootstrap(
+        st.interquartile_mean,
+        scores,
+        indices=[st.bootstrap_indices(np.random.default_rng(0), 50, scores)],
+    )
     assert estimate == pytest.approx((0.7, 0.7, 0.7))
 
 
 def test_the_interval_covers_the_truth_about_as_often_as_it_says():
-    """400 experiments of 20 runs from a normal: the mean's percentile interval holds 0 in about 93 of 100."""
+    """400 experiments of 20 runs from a normal.
+
+    The mean's percentile interval holds 0 in about 93 of 100.
+    """
     generator = np.random.default_rng(1)
     held = 0
     for _ in range(400):
         scores = generator.normal(size=[20, 1])
-        estimate = st.bootstrap(lambda x: x.mean(axis=(-2, -1)), scores,
-                                indices=[st.bootstrap_indices(generator, 400, scores)])
+        estimate = st.bootstrap(
+            lambda x: x.mean(axis=(-2, -1)),
+            scores,
+            indices=[st.bootstrap_indices(generator, 400, scores)],
+        )
         held += estimate.low <= 0 <= estimate.high
     assert 0.89 <= held / 400 <= 0.97
 
@@ -126,32 +145,49 @@ class TestAgainstRliable:
         for seed in range(5):
             x, y = random_scores(seed), random_scores(seed + 10, runs=5)
             assert st.interquartile_mean(x) == pytest.approx(metrics.aggregate_iqm(x), abs=1e-12)
-            assert st.probability_of_improvement(x, y) == pytest.approx(metrics.probability_of_improvement(x, y),
-                                                                        abs=1e-12)
-            np.testing.assert_allclose(st.performance_profile(x, thresholds),
-                                       library.score_distributions(x, thresholds), atol=1e-12)
+            assert st.probability_of_improvement(x, y) == pytest.approx(
+                metrics.probability_of_improvement(x, y), abs=1e-12
+            )
+            np.testing.assert_allclose(
+                st.performance_profile(x, thresholds),
+                library.score_distributions(x, thresholds),
+                atol=1e-12,
+            )
 
     def test_ties(self):
         metrics = pytest.importorskip("rliable.metrics")
         x, y = random_scores(1).round(), random_scores(2, runs=5).round()
-        assert st.probability_of_improvement(x, y) == pytest.approx(metrics.probability_of_improvement(x, y), abs=1e-12)
+        assert st.probability_of_improvement(x, y) == pytest.approx(
+            metrics.probability_of_improvement(x, y), abs=1e-12
+        )
 
     def test_intervals_from_the_same_draws(self):
-        library, metrics = pytest.importorskip("rliable.library"), pytest.importorskip("rliable.metrics")
+        library, metrics = (
+            pytest.importorskip("rliable.library"),
+            pytest.importorskip("rliable.metrics"),
+        )
         x = random_scores(3)
         np.random.seed(5)  # rliable draws from NumPy's global generator
-        _, theirs = library.get_interval_estimates({"x": x}, lambda s: np.array([metrics.aggregate_iqm(s)]), reps=300)
+        _, theirs = library.get_interval_estimates(
+            {"x": x}, lambda s: np.array([metrics.aggregate_iqm(s)]), reps=300
+        )
         np.random.seed(5)
         indices = np.stack([np.random.choice(len(x), x.shape) for _ in range(300)])
         ours = st.bootstrap(st.interquartile_mean, x, indices=[indices])
         np.testing.assert_allclose([ours.low, ours.high], theirs["x"][:, 0], atol=1e-12)
 
     def test_intervals_of_two_variants_from_the_same_draws(self):
-        library, metrics = pytest.importorskip("rliable.library"), pytest.importorskip("rliable.metrics")
+        library, metrics = (
+            pytest.importorskip("rliable.library"),
+            pytest.importorskip("rliable.metrics"),
+        )
         x, y = random_scores(3, runs=4, tasks=2), random_scores(8, runs=5, tasks=2)
         np.random.seed(6)
         _, theirs = library.get_interval_estimates(
-            {"x": [x, y]}, lambda a, b: np.array([metrics.probability_of_improvement(a, b)]), reps=100)
+            {"x": [x, y]},
+            lambda a, b: np.array([metrics.probability_of_improvement(a, b)]),
+            reps=100,
+        )
         np.random.seed(6)
         draws = [(np.random.choice(4, x.shape), np.random.choice(5, y.shape)) for _ in range(100)]
         indices = [np.stack(each) for each in zip(*draws, strict=True)]

@@ -16,17 +16,26 @@ from virel_tf.tabular import risk
 
 def test_boltzmann_expectation_of_a_gaussian_by_hand():
     """f = -x^2: p_epsilon is N(0, epsilon/2), so E[x^2] = epsilon/2 exactly."""
-    value = co.boltzmann_expectation(lambda x: -x**2, lambda x: x**2, 1e-4, 0.0, -1.0, 1.0)
+    value = co.boltzmann_expectation(lambda x: -(x**2), lambda x: x**2, 1e-4, 0.0, -1.0, 1.0)
     assert value == pytest.approx(0.5e-4, rel=1e-8)
     assert co.first_order_coefficient((-2.0, 0.0), (0.0, 2.0)) == 0.5
 
 
 def test_expectations_approach_the_maximum_at_the_rate_epsilon():
     coefficient = co.first_order_coefficient((-2.0, -3.0), (math.e, math.e))
-    ratios = [(co.boltzmann_expectation(lambda x: -(x - 1) ** 2 - (x - 1) ** 3 / 2, np.exp, epsilon, 1.0, 0.0, 2.0)
-               - math.e) / epsilon for epsilon in (1e-3, 1e-4, 1e-5)]
+    ratios = [
+        (
+            co.boltzmann_expectation(
+                lambda x: -((x - 1) ** 2) - (x - 1) ** 3 / 2, np.exp, epsilon, 1.0, 0.0, 2.0
+            )
+            - math.e
+        )
+        / epsilon
+        for epsilon in (1e-3, 1e-4, 1e-5)
+    ]
     errors = np.abs(np.array(ratios) - coefficient)
-    assert errors[2] < 1e-3 and errors[0] / errors[1] == pytest.approx(10, rel=0.1)  # what is left is of order epsilon
+    # what is left is of order epsilon
+    assert errors[2] < 1e-3 and errors[0] / errors[1] == pytest.approx(10, rel=0.1)
 
 
 def test_elbo_of_a_narrowing_policy_falls_without_bound():
@@ -37,14 +46,20 @@ def test_elbo_of_a_narrowing_policy_falls_without_bound():
 
 def test_elbo_grows_as_one_over_epsilon():
     """Lemma 1, ii: epsilon L -> E[Q] > 0."""
-    assert 1e-9 * co.elbo_of_gaussian(1.0, 1.0, 0.3, 1e-9) == pytest.approx(1 - 0.3**2 / 2, rel=1e-6)
+    assert 1e-9 * co.elbo_of_gaussian(1.0, 1.0, 0.3, 1e-9) == pytest.approx(
+        1 - 0.3**2 / 2, rel=1e-6
+    )
 
 
 def test_pseudo_likelihood_takes_the_risk_and_virel_does_not():
     # E[exp R]: e for safe, 0.9 e^1.5 + 0.1 e^-20 for risky.
     risky = 0.9 * math.exp(1.5) + 0.1 * math.exp(-20)
-    assert risk.pseudo_likelihood_policy(20.0, 1.0)[risk.RISKY] == pytest.approx(risky / (risky + math.e), rel=1e-9)
-    assert risk.virel_policy(20.0, 1.0)[risk.RISKY] == pytest.approx(1 / (1 + math.exp(1.65)), rel=1e-9)
+    assert risk.pseudo_likelihood_policy(20.0, 1.0)[risk.RISKY] == pytest.approx(
+        risky / (risky + math.e), rel=1e-9
+    )
+    assert risk.virel_policy(20.0, 1.0)[risk.RISKY] == pytest.approx(
+        1 / (1 + math.exp(1.65)), rel=1e-9
+    )
     for eta in (0.3, 1.0, 3.0):
         assert risk.pseudo_likelihood_policy(20.0, eta).argmax() == risk.RISKY
         assert risk.virel_policy(20.0, eta).argmax() == risk.SAFE
@@ -53,7 +68,10 @@ def test_pseudo_likelihood_takes_the_risk_and_virel_does_not():
 def test_the_pseudo_likelihood_policy_is_the_best_fit():
     best = risk.pseudo_likelihood_policy(5.0, 0.8)
     for p in np.linspace(0.01, 0.99, 50):
-        assert risk.reverse_kl(np.array([p, 1 - p]), 5.0, 0.8) >= risk.reverse_kl(best, 5.0, 0.8) - 1e-12
+        assert (
+            risk.reverse_kl(np.array([p, 1 - p]), 5.0, 0.8)
+            >= risk.reverse_kl(best, 5.0, 0.8) - 1e-12
+        )
 
 
 @pytest.mark.parametrize("chain", [di.baird_star(), di.two_states()], ids=["star", "two states"])

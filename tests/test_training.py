@@ -26,8 +26,18 @@ from virel_tf.export.command import export_run
 from virel_tf.networks.actor import Actor
 from virel_tf.train.loop import only_writer
 
-TINY = ["--env=Hopper-v4", "--hidden=32", "--batch_size=32", "--random_steps=200", "--eval_every=500",
-         "--eval_steps=100", "--checkpoint_every=400", "--replay_size=1000", "--epsilon_samples=600", "--threads=1"]
+TINY = [
+    "--env=Hopper-v4",
+    "--hidden=32",
+    "--batch_size=32",
+    "--random_steps=200",
+    "--eval_every=500",
+    "--eval_steps=100",
+    "--checkpoint_every=400",
+    "--replay_size=1000",
+    "--epsilon_samples=600",
+    "--threads=1",
+]
 SMALL = [*TINY, "--preset=paper"]
 MODERN = [*TINY, "--preset=modern", "--eval_episodes=2", "--policy_averaging=400"]
 WALL_CLOCK = ("seconds", "steps_per_s")
@@ -45,7 +55,10 @@ def virel(*flags: str, code: int = 0) -> subprocess.CompletedProcess:
 
 def metrics(folder: Path) -> list[dict]:
     with open(folder / "metrics.csv", newline="") as file:
-        return [{name: cell for name, cell in row.items() if name not in WALL_CLOCK} for row in csv.DictReader(file)]
+        return [
+            {name: cell for name, cell in row.items() if name not in WALL_CLOCK}
+            for row in csv.DictReader(file)
+        ]
 
 
 def weights(folder: Path) -> dict[str, np.ndarray]:
@@ -71,18 +84,25 @@ def uninterrupted(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def modern(tmp_path_factory) -> Path:
-    """Batch normalisation, no target network, rewards divided by the deviation of the return, an averaged policy."""
+    """Batch normalisation, no target network, rewards divided by the deviation of the return, an
+    averaged policy.
+    """
     folder = tmp_path_factory.mktemp("modern") / "whole"
     virel(*MODERN, "--total_steps=2000", f"--run_dir={folder}")
     return folder
 
 
 def test_a_run_leaves_what_a_user_expects(uninterrupted):
-    assert json.loads((uninterrupted / "config.json").read_text())["reward_scale"] == 5.0  # the paper's row for Hopper
+    # the paper's row for Hopper
+    assert json.loads((uninterrupted / "config.json").read_text())["reward_scale"] == 5.0
     assert [row["step"] for row in metrics(uninterrupted)] == ["500", "1000", "1500", "2000"]
-    assert [part["from_step"] for part in json.loads((uninterrupted / "versions.json").read_text())] == [0]
+    assert [
+        part["from_step"] for part in json.loads((uninterrupted / "versions.json").read_text())
+    ] == [0]
     assert (uninterrupted / "learning_curve.png").read_bytes().startswith(b"\x89PNG")
-    assert (uninterrupted / "policies" / "best.npz").is_file() and (uninterrupted / "policies" / "last.npz").is_file()
+    assert (uninterrupted / "policies" / "best.npz").is_file() and (
+        uninterrupted / "policies" / "last.npz"
+    ).is_file()
     assert list((uninterrupted / "tensorboard").glob("events*"))
     assert len(list((uninterrupted / "checkpoints").glob("step-*"))) == 2
     for which in ("best", "last"):
@@ -95,18 +115,24 @@ def test_a_run_exports_the_policies_it_saved(uninterrupted):
         with np.load(uninterrupted / "policies" / f"{which}.npz") as saved:
             x = observation
             for layer in ("hidden/dense0", "hidden/dense1"):
-                x = np.maximum(x @ saved[f"policy/{layer}/kernel"] + saved[f"policy/{layer}/bias"], 0)
+                x = np.maximum(
+                    x @ saved[f"policy/{layer}/kernel"] + saved[f"policy/{layer}/bias"], 0
+                )
             loc = (x @ saved["policy/output/kernel"] + saved["policy/output/bias"])[:, :3]
             assert step in (None, int(saved["step"]))
         policy = load_policy(uninterrupted / "policy" / which)
         np.testing.assert_allclose(policy(observation), np.tanh(loc), rtol=0, atol=1e-6)
-        row = next(row for row in metrics(uninterrupted) if int(row["step"]) == policy.metadata["step"])
+        row = next(
+            row for row in metrics(uninterrupted) if int(row["step"]) == policy.metadata["step"]
+        )
         assert float(row["eval_return"]) == policy.metadata["return"]
 
 
 def batch_normalised(saved: dict[str, np.ndarray], layer: str, x: np.ndarray) -> np.ndarray:
     """By the running statistics, in float64."""
-    x = (x - saved[f"policy/{layer}/mean"].astype(np.float64)) / np.sqrt(saved[f"policy/{layer}/variance"] + 1e-3)
+    x = (x - saved[f"policy/{layer}/mean"].astype(np.float64)) / np.sqrt(
+        saved[f"policy/{layer}/variance"] + 1e-3
+    )
     if f"policy/{layer}/scale" not in saved:  # the input's
         return x
     return x * saved[f"policy/{layer}/scale"] + saved[f"policy/{layer}/offset"]
@@ -145,7 +171,9 @@ def test_a_batch_normalised_run_exports_the_policies_it_saved(modern):
         config = read_run(modern)
         policy = restore_policy(config, make_env(config.env), read_weights(modern, which))
         np.testing.assert_allclose(action, policy.mean_action(observation), rtol=0, atol=1e-6)
-        np.testing.assert_allclose(action, Actor(policy).mean_action(observation), rtol=0, atol=1e-6)
+        np.testing.assert_allclose(
+            action, Actor(policy).mean_action(observation), rtol=0, atol=1e-6
+        )
 
 
 @pytest.mark.parametrize("which", ["best", "last", "2000"])
@@ -162,8 +190,9 @@ def test_the_values_a_run_exports_are_in_the_environment_s_rewards(modern, which
     action = random.uniform(-1, 1, [100, 3]).astype(np.float32)
     name = f"step{which}" if which.isdecimal() else which
     model = tf.saved_model.load(modern / "policy" / name / "1")
-    q = model.signatures["value"](observation=tf.constant(observation),
-                                  action=tf.constant(action))["q"]
+    q = model.signatures["value"](observation=tf.constant(observation), action=tf.constant(action))[
+        "q"
+    ]
     least = np.min([q(observation, action).numpy() for q in critics.qs], axis=0)
     np.testing.assert_allclose(q, least * weights.return_deviation, rtol=1e-4, atol=1e-4)
     if which != "best":
@@ -178,7 +207,9 @@ def test_the_policy_of_any_kept_checkpoint_can_be_exported(uninterrupted):
         assert export_run(uninterrupted, str(step))["path"] == str(path)
         assert f"the policy of step {step}\n" in (path / "README.md").read_text()
     folder = uninterrupted / "policy"
-    earlier, newest, last = (load_policy(folder / name).metadata for name in ("step1600", "step2000", "last"))
+    earlier, newest, last = (
+        load_policy(folder / name).metadata for name in ("step1600", "step2000", "last")
+    )
     assert (earlier["policy"], earlier["step"], newest["step"]) == ("1600", 1600, 2000)
     assert newest["fingerprint"] == last["fingerprint"] != earlier["fingerprint"]
     assert newest["signatures"] == last["signatures"]
@@ -205,7 +236,8 @@ def test_resumed_after_the_end_of_its_steps_equals_uninterrupted(uninterrupted, 
     last = tmp_path / "policy" / "last"
     assert [load_policy(last / version).metadata["step"] for version in ("1", "2")] == [900, 2000]
     before = sorted(tmp_path.glob("policy/*/[0-9]*"))
-    virel(*SMALL, "--total_steps=2000", f"--run_dir={tmp_path}")  # nothing left to do, so nothing new to export
+    # nothing left to do, so nothing new to export
+    virel(*SMALL, "--total_steps=2000", f"--run_dir={tmp_path}")
     assert sorted(tmp_path.glob("policy/*/[0-9]*")) == before
 
 
@@ -245,7 +277,13 @@ def wait_for(path: Path, rows: int) -> None:
 
 
 def test_several_environments_resume_bitwise_too(tmp_path):
-    flags = [*SMALL, "--num_envs=2", "--normalise_observations", "--lambda_rule=rewards", "--env=Pendulum-v1"]
+    flags = [
+        *SMALL,
+        "--num_envs=2",
+        "--normalise_observations",
+        "--lambda_rule=rewards",
+        "--env=Pendulum-v1",
+    ]
     virel(*flags, "--total_steps=1200", f"--run_dir={tmp_path / 'whole'}")
     virel(*flags, "--total_steps=700", f"--run_dir={tmp_path / 'parts'}")
     virel(*flags, "--total_steps=1200", f"--run_dir={tmp_path / 'parts'}")
@@ -259,7 +297,9 @@ def test_a_changed_configuration_is_refused_and_shown(uninterrupted):
 
 def test_resume_never_refuses_to_overwrite(uninterrupted):
     before = metrics(uninterrupted)
-    done = virel(*SMALL, "--total_steps=2000", "--resume=never", f"--run_dir={uninterrupted}", code=2)
+    done = virel(
+        *SMALL, "--total_steps=2000", "--resume=never", f"--run_dir={uninterrupted}", code=2
+    )
     assert "--resume" in done.stderr and str(uninterrupted) in done.stderr
     assert metrics(uninterrupted) == before
 
@@ -278,7 +318,10 @@ def test_what_a_kill_after_the_last_checkpoint_left_out_is_made_good(uninterrupt
     shutil.copy(run / "policies" / "best.npz", run / "policies" / "last.npz")
     (run / "learning_curve.png").unlink()
     virel(*SMALL, "--total_steps=2000", f"--run_dir={run}")
-    with np.load(run / "policies" / "last.npz") as ours, np.load(uninterrupted / "policies" / "last.npz") as whole:
+    with (
+        np.load(run / "policies" / "last.npz") as ours,
+        np.load(uninterrupted / "policies" / "last.npz") as whole,
+    ):
         assert int(ours["step"]) == 2000
         for name in whole.files:
             np.testing.assert_array_equal(ours[name], whole[name], err_msg=name)
@@ -293,7 +336,9 @@ def test_a_run_without_its_checkpoints_is_not_begun_anew_over_what_is_left(unint
     assert metrics(run) == metrics(uninterrupted)
 
 
-@pytest.mark.parametrize("env, name", [("virel_tf/NaN-v0", "observation"), ("virel_tf/NaNReward-v0", "reward")])
+@pytest.mark.parametrize(
+    "env, name", [("virel_tf/NaN-v0", "observation"), ("virel_tf/NaNReward-v0", "reward")]
+)
 def test_bad_numbers_from_the_environment_stop_the_run(tmp_path, env, name):
     done = virel(*SMALL, f"--env={env}", "--total_steps=2000", f"--run_dir={tmp_path}", code=1)
     assert f"the environment's {name} is not finite" in done.stderr and "step 4" in done.stderr
@@ -304,19 +349,36 @@ def test_bad_numbers_from_the_environment_stop_the_run(tmp_path, env, name):
 def test_a_run_that_ends_on_a_bad_number_exports_what_it_has(tmp_path, in_the_way):
     if in_the_way:
         (tmp_path / "policy").write_text("a file where the exports go")
-    done = virel(*SMALL, "--env=virel_tf/NaN-v0", "--eval_every=20", "--eval_steps=1", "--checkpoint_every=20",
-                 "--total_steps=2000", f"--run_dir={tmp_path}", code=1)
+    done = virel(
+        *SMALL,
+        "--env=virel_tf/NaN-v0",
+        "--eval_every=20",
+        "--eval_steps=1",
+        "--checkpoint_every=20",
+        "--total_steps=2000",
+        f"--run_dir={tmp_path}",
+        code=1,
+    )
     assert "observation is not finite" in done.stderr and "step-000000040" in done.stderr
     assert ("its policies were not exported: cannot write to" in done.stderr) == in_the_way
     assert "Traceback" not in done.stderr
     if not in_the_way:
-        steps = {which: load_policy(tmp_path / "policy" / which).metadata["step"] for which in ("best", "last")}
+        steps = {
+            which: load_policy(tmp_path / "policy" / which).metadata["step"]
+            for which in ("best", "last")
+        }
         assert steps == {"best": 20, "last": 40}
 
 
 def test_a_diverging_loss_stops_the_run_and_is_not_saved(tmp_path):
-    done = virel(*SMALL, "--env=Pendulum-v1", "--reward_scale=1e30", "--total_steps=2000", f"--run_dir={tmp_path}",
-                 code=1)
+    done = virel(
+        *SMALL,
+        "--env=Pendulum-v1",
+        "--reward_scale=1e30",
+        "--total_steps=2000",
+        f"--run_dir={tmp_path}",
+        code=1,
+    )
     assert "q_loss became inf" in done.stderr and "Traceback" not in done.stderr
     assert not list((tmp_path / "checkpoints").glob("step-*"))
 
@@ -336,7 +398,9 @@ def test_a_folder_in_use_is_refused(tmp_path):
 def test_a_file_in_the_way_is_a_clear_error(tmp_path):
     (tmp_path / "taken").write_text("")
     done = virel(*SMALL, "--total_steps=100", f"--run_dir={tmp_path / 'taken' / 'run'}", code=1)
-    assert "taken" in done.stderr and "Traceback" not in done.stderr and done.stderr.count("\n") == 1
+    assert (
+        "taken" in done.stderr and "Traceback" not in done.stderr and done.stderr.count("\n") == 1
+    )
 
 
 def test_environments_that_cannot_be_used_are_named(tmp_path):

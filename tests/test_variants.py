@@ -1,7 +1,8 @@
 """Each variant's losses and gradients, on the one-unit networks of test_learner.py.
 
-s = 2, a = 0.5, r = 1, s' = 3. Q = 0.5 relu(s + 2 a) = 1.5, V = 0.3 relu(s), V-bar = 0.2 relu(s), Q-bar = 0.4 relu(s +
-2 a), and a policy that does tanh(loc) = 0.5 with hardly any deviation, so log pi is large and known.
+s = 2, a = 0.5, r = 1, s' = 3. Q = 0.5 relu(s + 2 a) = 1.5, V = 0.3 relu(s), V-bar = 0.2 relu(s),
+Q-bar = 0.4 relu(s + 2 a), and a policy that does tanh(loc) = 0.5 with hardly any deviation, so log
+pi is large and known.
 """
 
 from __future__ import annotations
@@ -53,26 +54,40 @@ def test_sac_v1_by_hand():
 
 def test_sac_by_hand():
     learner = make_learner(variant="sac", alpha=0.1, policy_regulariser=0.0)
-    learner.critics.target_qs[1].output_layer.kernel.assign([[0.3]])  # the minimum at s' is this one's 1.2
+    # the minimum at s' is this one's 1.2
+    learner.critics.target_qs[1].output_layer.kernel.assign([[0.3]])
     learner.critics.qs[1].output_layer.kernel.assign([[0.4]])  # and at s this one's 1.2
     metrics = update(learner)
     noise = draw_noise(NEXT_ACTION)
-    log_prob = 20 - noise**2 / 2 - math.log(2 * math.pi) / 2 - math.log(1 - 0.25)  # at s', where the action is 0.5 too
+    # at s', where the action is 0.5 too
+    log_prob = 20 - noise**2 / 2 - math.log(2 * math.pi) / 2 - math.log(1 - 0.25)
     target = 1 + 0.99 * (1.2 - 0.1 * log_prob)
-    assert metrics["q_loss"] == pytest.approx(((Q - target) ** 2 + (1.2 - target) ** 2) / 4, rel=1e-4)
+    assert metrics["q_loss"] == pytest.approx(
+        ((Q - target) ** 2 + (1.2 - target) ** 2) / 4, rel=1e-4
+    )
     assert gradient_of_q(learner, 0) == pytest.approx(Q - target, rel=1e-4)
     assert gradient_of_q(learner, 1) == pytest.approx(1.2 - target, rel=1e-4)
     to_loc, _ = gradients(learner.policy_optimiser)[3]
-    assert to_loc == pytest.approx(0.1 * 1.0 - 0.4 * 2 * 0.75, rel=1e-4)  # through the smaller Q alone
+    # through the smaller Q alone
+    assert to_loc == pytest.approx(0.1 * 1.0 - 0.4 * 2 * 0.75, rel=1e-4)
 
 
 @pytest.mark.parametrize("action_size", [1, 6])
 def test_a_learned_temperature_is_tuned_to_an_entropy_for_every_action_number(action_size):
-    for off, step in ((0.01, 3e-4), (-0.01, -3e-4)):  # grows while the entropy is below its target, and falls above it
-        temperature = TEMPERATURES["learned"](Config(preset="none", variant="sac", target_entropy=-0.5), action_size)
-        temperature.follow_entropy(tf.fill([2], 0.5 * action_size + off), temperature.running(tf.constant(1.0)),
-                                   tf.constant(0))
-        assert float(temperature.factor.logarithm) == pytest.approx(step, rel=1e-3)  # Adam's first, from log 1
+    for off, step in (
+        (0.01, 3e-4),
+        (-0.01, -3e-4),
+    ):  # grows while the entropy is below its target, and falls above it
+        temperature = TEMPERATURES["learned"](
+            Config(preset="none", variant="sac", target_entropy=-0.5), action_size
+        )
+        temperature.follow_entropy(
+            tf.fill([2], 0.5 * action_size + off),
+            temperature.running(tf.constant(1.0)),
+            tf.constant(0),
+        )
+        # Adam's first, from log 1
+        assert float(temperature.factor.logarithm) == pytest.approx(step, rel=1e-3)
 
 
 def test_ddpg_by_hand():
@@ -81,11 +96,15 @@ def test_ddpg_by_hand():
     assert metrics["q_loss"] == pytest.approx(0.5 * (Q - 1 - 0.99 * SLOW_Q) ** 2, rel=1e-5)
     assert metrics["policy_loss"] == pytest.approx(-Q)
     assert (metrics["temperature"], metrics["entropy"]) == (0.0, 0.0)
-    to_loc, = gradients(learner.policy_optimiser)[3]
+    (to_loc,) = gradients(learner.policy_optimiser)[3]
     assert to_loc == pytest.approx(-0.75, rel=1e-5)  # -dQ/da (1 - tanh^2) = -1 * 0.75
     # Adam moves the policy's bias by its learning rate; the slow copies follow by tau.
-    assert float(learner.target_policy.output_layer.bias[0]) == pytest.approx(LOC + 0.1 * 3e-4, rel=1e-6)
-    assert float(learner.critics.target_qs[0].output_layer.kernel[0, 0]) == pytest.approx(0.4 + 0.1 * 0.1, rel=1e-3)
+    assert float(learner.target_policy.output_layer.bias[0]) == pytest.approx(
+        LOC + 0.1 * 3e-4, rel=1e-6
+    )
+    assert float(learner.critics.target_qs[0].output_layer.kernel[0, 0]) == pytest.approx(
+        0.4 + 0.1 * 0.1, rel=1e-3
+    )
 
 
 def test_virel1_takes_the_smaller_q_and_trains_both():
@@ -108,7 +127,9 @@ def test_virel2_bootstraps_each_critic_on_its_own_value():
     assert gradient_of_q(learner, 0) == pytest.approx(1.5 - TARGET, rel=1e-4)
     assert gradient_of_q(learner, 1) == pytest.approx(1.2 - (0.5 + 0.99 * 0.75), rel=1e-4)
     assert gradient_of_v(learner, 0) == pytest.approx(V - 1.2, rel=1e-4)
-    assert gradient_of_v(learner, 1) == pytest.approx(V - (1.2 - 0.1 * log_prob_drawn(metrics)), rel=1e-4)
+    assert gradient_of_v(learner, 1) == pytest.approx(
+        V - (1.2 - 0.1 * log_prob_drawn(metrics)), rel=1e-4
+    )
     # The residual is the hard critic's alone: soft targets are not in the paper's set.
     assert float(learner.temperature.residual.mean) == pytest.approx(TD**2, rel=1e-4)
 
@@ -138,7 +159,8 @@ def test_mpo_by_hand():
     metrics = update(learner)
     assert metrics["temperature"] == 0.5  # epsilon itself
     to_loc, to_log_scale = gradients(learner.policy_optimiser)[3]
-    # d/d(loc, log_scale) of KL(N(loc, scale) || N(0, 1)) by the same draw: the tanh is in both densities and drops out.
+    # d/d(loc, log_scale) of KL(N(loc, scale) || N(0, 1)) by the same draw: the tanh is in both
+    # densities and drops out.
     pre_tanh_noise = draw_noise(ACTION)
     scale = math.exp(-3.0)
     x = LOC + scale * pre_tanh_noise
@@ -172,7 +194,9 @@ def test_mpo_has_no_divergence_from_itself_however_saturated(loc):
     observation = tf.constant([[2.0]])
     with tf.GradientTape() as tape:
         drawn = sample(policy, observation, tf.constant([1, 2]))
-        divergence = drawn.log_prob - tf.stop_gradient(log_prob_of(policy, observation, drawn.before_tanh))
+        divergence = drawn.log_prob - tf.stop_gradient(
+            log_prob_of(policy, observation, drawn.before_tanh)
+        )
     assert float(divergence[0]) == pytest.approx(0.0, abs=1e-5)
     assert np.isfinite(tape.gradient(divergence, policy.output_layer.bias.value).numpy()).all()
 
@@ -185,11 +209,19 @@ def test_densities_of_moderate_actions_are_tfps():
     np.testing.assert_allclose(drawn.log_prob, expected, rtol=1e-4)
 
 
-@pytest.mark.parametrize("settings", [
-    *(dict(variant=name) for name in RECIPES), dict(variant="sac", temperature="learned"),
-    *(dict(variant="virel", m_step=name) for name in NAMES["m_step"]),
-    dict(variant="beta", lambda_rule="relative"), dict(variant="beta", lambda_rule="entropy"),
-    dict(variant="virel", e_step="expected"), dict(variant="sac", precision="mixed_bfloat16")], ids=str)
+@pytest.mark.parametrize(
+    "settings",
+    [
+        *(dict(variant=name) for name in RECIPES),
+        dict(variant="sac", temperature="learned"),
+        *(dict(variant="virel", m_step=name) for name in NAMES["m_step"]),
+        dict(variant="beta", lambda_rule="relative"),
+        dict(variant="beta", lambda_rule="entropy"),
+        dict(variant="virel", e_step="expected"),
+        dict(variant="sac", precision="mixed_bfloat16"),
+    ],
+    ids=str,
+)
 def test_every_variant_learns_from_its_state_as_if_nothing_had_happened(settings):
     learner = make_learner(**settings)
     update(learner)
@@ -202,6 +234,11 @@ def test_every_variant_learns_from_its_state_as_if_nothing_had_happened(settings
 
 
 def test_the_names_of_parts_are_those_of_the_functions():
-    for field, table in (("critics", VALUES), ("e_step", E_STEPS), ("temperature", TEMPERATURES), ("m_step", M_STEPS),
-                         ("exploration", EXPLORATIONS)):
+    for field, table in (
+        ("critics", VALUES),
+        ("e_step", E_STEPS),
+        ("temperature", TEMPERATURES),
+        ("m_step", M_STEPS),
+        ("exploration", EXPLORATIONS),
+    ):
         assert NAMES[field] == tuple(table)

@@ -23,7 +23,9 @@ def test_a_film_has_the_pictures_of_every_episode(hopper, tmp_path):
     if not any(map(draws, BACKENDS)):
         pytest.skip("MuJoCo can draw neither with EGL nor with OSMesa here")
     plain = evaluate_run(str(hopper.folder), "best", episodes=2, seed=3)
-    filmed = evaluate_run(str(hopper.folder), "best", episodes=2, seed=3, video=str(tmp_path / "films" / "hopper.gif"))
+    filmed = evaluate_run(
+        str(hopper.folder), "best", episodes=2, seed=3, video=str(tmp_path / "films" / "hopper.gif")
+    )
     assert filmed == plain | {"video": str(tmp_path / "films" / "hopper.gif")}
     frames = imageio.mimread(tmp_path / "films" / "hopper.gif")
     every = 5  # 125 steps per second, at most 30 pictures
@@ -37,21 +39,30 @@ def test_without_a_way_to_draw_the_message_says_what_to_install(hopper, tmp_path
     monkeypatch.setattr(video, "draws", lambda backend: False)
     for name in ("DISPLAY", "WAYLAND_DISPLAY", "MUJOCO_GL"):
         monkeypatch.delenv(name, raising=False)
-    with pytest.raises(ConfigError, match="^--video: .*neither with EGL nor with OSMesa.*libegl1 or libosmesa6"):
-        evaluate_run(str(hopper.folder), "best", episodes=1, seed=3, video=str(tmp_path / "hopper.gif"))
+    with pytest.raises(
+        ConfigError, match="^--video: .*neither with EGL nor with OSMesa.*libegl1 or libosmesa6"
+    ):
+        evaluate_run(
+            str(hopper.folder), "best", episodes=1, seed=3, video=str(tmp_path / "hopper.gif")
+        )
 
 
 def test_a_film_that_fails_leaves_nothing(tmp_path, monkeypatch):
     monkeypatch.setenv("MUJOCO_GL", "egl")
-    (tmp_path / ".tmp-film.gif").write_text("half")  # what the process that draws has written when it fails
+    # what the process that draws has written when it fails
+    (tmp_path / ".tmp-film.gif").write_text("half")
     with pytest.raises(RunError, match="^cannot film into .*film.gif: "):
         Studio(str(tmp_path / "film.gif")).film({"env_id": "Nowhere-v0"}, [])
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_missing_package_is_named_before_anything_is_played(monkeypatch):
-    monkeypatch.setattr(video.importlib.util, "find_spec", lambda name: None if name == "imageio_ffmpeg" else name)
+    monkeypatch.setattr(
+        video.importlib.util, "find_spec", lambda name: None if name == "imageio_ffmpeg" else name
+    )
     monkeypatch.setenv("MUJOCO_GL", "egl")
-    with pytest.raises(ConfigError, match="^--video: film.mp4 needs the package imageio_ffmpeg; install virel_tf"):
+    with pytest.raises(
+        ConfigError, match="^--video: film.mp4 needs the package imageio_ffmpeg; install virel_tf"
+    ):
         Studio("film.mp4")
     assert Studio("film.gif").backend == "egl"

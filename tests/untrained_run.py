@@ -42,7 +42,9 @@ class UntrainedRun(NamedTuple):
     def observations(self, rows: int, seed: int = 0) -> np.ndarray:
         """Random ones, of very different sizes."""
         rng = np.random.default_rng(seed)
-        return rng.normal(1, np.exp(rng.normal(size=[rows, 1])), [rows, self.env.observation_size]).astype(np.float32)
+        return rng.normal(
+            1, np.exp(rng.normal(size=[rows, 1])), [rows, self.env.observation_size]
+        ).astype(np.float32)
 
 
 def make_run(folder: Path, return_deviation: float = 1.0, **settings) -> UntrainedRun:
@@ -56,7 +58,9 @@ def make_run(folder: Path, return_deviation: float = 1.0, **settings) -> Untrain
     policy = make_policy(config, config.recipe, *sizes)
     critics = Critics(config, config.recipe, *sizes)
     rng = np.random.default_rng(config.seed)
-    for variable in [variable for model in (policy, *critics.online) for variable in model.trainable_variables]:
+    for variable in [
+        variable for model in (policy, *critics.online) for variable in model.trainable_variables
+    ]:
         variable.assign(rng.normal(size=variable.shape) / np.sqrt(variable.shape[0]))
     for model in (policy, *critics.online):
         shake_batch_norms(model, rng)
@@ -72,10 +76,12 @@ def make_run(folder: Path, return_deviation: float = 1.0, **settings) -> Untrain
 
 def shake_batch_norms(model: keras.Model, rng: np.random.Generator) -> None:
     """Gives every batch normalisation of the model what training could have left there."""
-    draws = {"scale": lambda size: rng.uniform(0.5, 1.5, size),
-             "offset": lambda size: rng.normal(0, 0.5, size),
-             "mean": lambda size: rng.normal(0, 1, size),
-             "variance": lambda size: rng.uniform(1, 9, size)}
+    draws = {
+        "scale": lambda size: rng.uniform(0.5, 1.5, size),
+        "offset": lambda size: rng.normal(0, 0.5, size),
+        "mean": lambda size: rng.normal(0, 1, size),
+        "variance": lambda size: rng.uniform(1, 9, size),
+    }
     for variable in model.variables:
         *_, layer, name = variable.path.split("/")
         if "norm" in layer and "normaliser" not in layer and name in draws:

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from virel_tf.cli import parse_config
 
-# The final returns of three seeds, and what counts as 1 in each environment: scores are the same in both.
+# The final returns of three seeds, and what counts as 1 in each environment: scores are the same in
+# both.
 FINALS = {"beta": (40, 60, 80), "virel": (20, 30, 50)}
 UNITS = {"Hopper-v4": 100, "Walker2d-v4": 200}
 ANCHORS = """env,steps,algorithm,mean,std,seeds,version,source
@@ -21,7 +22,9 @@ Walker2d,12000,SAC,200,10,10,v4,some/where
 """
 
 
-def write_run(folder: Path, returns: list[float], *flags: str, steps: list[int] | None = None, **columns) -> Path:
+def write_run(
+    folder: Path, returns: list[float], *flags: str, steps: list[int] | None = None, **columns
+) -> Path:
     """A run with an evaluation every 1000 steps, or at those steps."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "config.json").write_text(parse_config(list(flags)).to_json())
@@ -33,19 +36,34 @@ def write_run(folder: Path, returns: list[float], *flags: str, steps: list[int] 
 
 
 def write_grid(folder: Path) -> Path:
-    """beta and virel in two environments, three seeds each: two evaluations of 0, then ten at the final return."""
+    """beta and virel in two environments, three seeds each.
+
+    Two evaluations of 0, then ten at the final return.
+    """
     for env, unit in UNITS.items():
         for variant, finals in FINALS.items():
             for seed, final in enumerate(finals, start=1):
                 epsilon = [""] + [seed * 0.5**count for count in range(11)]
-                write_run(folder / env / variant / f"seed{seed}", [0.0, 0.0] + [final * unit / 100] * 10,
-                          f"--env={env}", f"--variant={variant}", f"--seed={seed}", "--total_steps=12000",
-                          epsilon=epsilon, temperature=epsilon, entropy=[""] + [0.5] * 11)
+                write_run(
+                    folder / env / variant / f"seed{seed}",
+                    [0.0, 0.0] + [final * unit / 100] * 10,
+                    f"--env={env}",
+                    f"--variant={variant}",
+                    f"--seed={seed}",
+                    "--total_steps=12000",
+                    epsilon=epsilon,
+                    temperature=epsilon,
+                    entropy=[""] + [0.5] * 11,
+                )
     return folder
 
 
 def change_settings(folder: Path, **settings) -> None:
-    """Sets (or, with None, takes away) settings in a run's config.json, as another version might have."""
+    """Sets (or, with None, takes away) settings in a run's config.json, as another version might
+    have.
+    """
     path = folder / "config.json"
     changed = json.loads(path.read_text()) | settings
-    path.write_text(json.dumps({name: value for name, value in changed.items() if value is not None}))
+    path.write_text(
+        json.dumps({name: value for name, value in changed.items() if value is not None})
+    )

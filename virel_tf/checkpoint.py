@@ -1,9 +1,11 @@
-"""Checkpoints on disk: flushed under a temporary name, then renamed, so that no kill or power cut leaves half of one.
+"""Checkpoints on disk: flushed under a temporary name, then renamed, so that no kill or power cut
+leaves half of one.
 
-    folder/step-000012000/manifest.json    step, info, and size and SHA-256 of every file below
-                          state.npz        the arrays
-                          NAME.bin         one file per blob
-    folder/replay/rows-FIRST-LAST.npz      rows of the replay log; written once, shared by successive checkpoints
+folder/step-000012000/manifest.json    step, info, and size and SHA-256 of every file below
+                      state.npz        the arrays
+                      NAME.bin         one file per blob
+folder/replay/rows-FIRST-LAST.npz      rows of the replay log; written once, shared by successive
+checkpoints
 """
 
 from __future__ import annotations
@@ -40,7 +42,9 @@ class Segment(NamedTuple):
 
 
 class Checkpoint(NamedTuple):
-    """What was saved: arrays, bytes, JSON-able info, and the replay rows still in use, oldest first."""
+    """What was saved: arrays, bytes, JSON-able info, and the replay rows still in use, oldest
+    first.
+    """
 
     step: int
     arrays: dict[str, np.ndarray]
@@ -58,15 +62,26 @@ class CheckpointStore:
         self._warn = warn or (lambda line: print(line, file=sys.stderr))
         self._segments: list[dict] = []  # manifest entries of the checkpoint last loaded or saved
 
-    def save(self, step: int, arrays: dict[str, np.ndarray], blobs: dict[str, bytes], info: dict[str, Any],
-             new_segment: Segment | None, keep_from: int) -> Path:
-        """Adds a checkpoint, then removes what it makes superfluous. RunError: the earlier ones are as they were.
+    def save(
+        self,
+        step: int,
+        arrays: dict[str, np.ndarray],
+        blobs: dict[str, bytes],
+        info: dict[str, Any],
+        new_segment: Segment | None,
+        keep_from: int,
+    ) -> Path:
+        """Adds a checkpoint, then removes what it makes superfluous. RunError: the earlier ones are
+        as they were.
 
-        `new_segment`: the replay rows since the last save or load. Rows before `keep_from` are no longer needed.
+        `new_segment`: the replay rows since the last save or load. Rows before `keep_from` are no
+        longer needed.
         """
         newest = self.newest_path()
         if newest and _step_of(newest) > step:
-            raise RunError(f"cannot save step {step} in {self.folder}: {newest.name} of another run is there")
+            raise RunError(
+                f"cannot save step {step} in {self.folder}: {newest.name} of another run is there"
+            )
         segments = self._continued(new_segment, keep_from)
         target = self.folder / f"step-{step:09d}"
         temporary = self.folder / (TEMPORARY + target.name)
@@ -77,8 +92,13 @@ class CheckpointStore:
             if new_segment is not None:
                 segments.append(self._write_rows(new_segment, temporary))
             state = _write(temporary / "state.npz", _pack(arrays))
-            files = {name: _write(temporary / f"{quote(name, safe='')}.bin", blob) for name, blob in blobs.items()}
-            manifest = dict(format=FORMAT, step=step, info=info, state=state, blobs=files, segments=segments)
+            files = {
+                name: _write(temporary / f"{quote(name, safe='')}.bin", blob)
+                for name, blob in blobs.items()
+            }
+            manifest = dict(
+                format=FORMAT, step=step, info=info, state=state, blobs=files, segments=segments
+            )
             manifest["checksum"] = _checksum(manifest)
             _write(temporary / "manifest.json", json.dumps(manifest, indent=1).encode())
             self._put_in_place(temporary, target)
@@ -91,7 +111,10 @@ class CheckpointStore:
         return target
 
     def load_newest(self) -> Checkpoint | None:
-        """The newest whole checkpoint; None where nothing was ever saved. Damaged ones are set aside."""
+        """The newest whole checkpoint.
+
+        None where nothing was ever saved. Damaged ones are set aside.
+        """
         for path in self._candidates():
             try:
                 manifest = _read_manifest(path)
@@ -100,10 +123,13 @@ class CheckpointStore:
             except _Damaged as damage:
                 self._set_aside(path, damage)
         self._segments = []
-        # Those set aside by an earlier start count too: a restarted run must not quietly begin at step 0.
+        # Those set aside by an earlier start count too: a restarted run must not quietly begin at
+        # step 0.
         if self.newest_path() or any(self.folder.glob("damaged-*")):
-            raise RunError(f"no usable checkpoint in {self.folder}: all are damaged; remove {self.folder.parent} to "
-                           "start afresh")
+            raise RunError(
+                f"no usable checkpoint in {self.folder}: all are damaged; remove"
+                f" {self.folder.parent} to start afresh"
+            )
         return None
 
     def newest_path(self) -> Path | None:
@@ -115,24 +141,39 @@ class CheckpointStore:
         return {_step_of(path): path for path in reversed(self._candidates())}
 
     def _candidates(self) -> list[Path]:
-        """Checkpoint folders, newest first. A replaced one counts: its successor may never have arrived."""
+        """Checkpoint folders, newest first.
+
+        A replaced one counts: its successor may never have arrived.
+        """
         try:
             names = os.listdir(self.folder) if self.folder.exists() else []
         except OSError as error:
             raise RunError(f"cannot read {self.folder}: {error.strerror}") from error
-        paths = [self.folder / name for name in names if re.fullmatch(r"(replaced-)?step-\d+", name)]
-        return sorted(paths, key=lambda path: (_step_of(path), path.name.startswith("step-")), reverse=True)
+        paths = [
+            self.folder / name for name in names if re.fullmatch(r"(replaced-)?step-\d+", name)
+        ]
+        return sorted(
+            paths, key=lambda path: (_step_of(path), path.name.startswith("step-")), reverse=True
+        )
 
     def _continued(self, new: Segment | None, keep_from: int) -> list[dict]:
         """The known segments still in use, up to where `new` begins."""
-        entries = [entry for entry in self._segments
-                   if entry["last"] > keep_from and (new is None or entry["first"] < new.first)]
+        entries = [
+            entry
+            for entry in self._segments
+            if entry["last"] > keep_from and (new is None or entry["first"] < new.first)
+        ]
         if new is not None and entries and entries[-1]["last"] != new.first:
-            raise ValueError(f"replay rows from {new.first} do not continue those up to {entries[-1]['last']}")
+            raise ValueError(
+                f"replay rows from {new.first} do not continue those up to {entries[-1]['last']}"
+            )
         return entries
 
     def _write_rows(self, segment: Segment, folder: Path) -> dict:
-        """Writes a segment file. One of that name may be in use by a checkpoint that is needed again: not over it."""
+        """Writes a segment file.
+
+        One of that name may be in use by a checkpoint that is needed again: not over it.
+        """
         name = f"rows-{segment.first:09d}-{segment.last:09d}.npz"
         data = _pack(segment.arrays)
         if (self._replay / name).exists():
@@ -153,7 +194,9 @@ class CheckpointStore:
         sync_folder(self.folder)
 
     def _clean_up(self) -> None:
-        """Removes all but the newest whole checkpoints, the rows none of them needs, and leftover temporaries."""
+        """Removes all but the newest whole checkpoints, the rows none of them needs, and leftover
+        temporaries.
+        """
         kept: dict[int, dict] = {}
         try:
             for path in self._candidates():
@@ -263,13 +306,19 @@ def read_arrays(folder: Path) -> dict[str, np.ndarray]:
 
 def _read_arrays(folder: Path, manifest: dict) -> dict[str, np.ndarray]:
     if manifest["format"] != FORMAT:
-        raise RunError(f"checkpoint {folder} has format {manifest['format']}; this version reads {FORMAT}")
+        raise RunError(
+            f"checkpoint {folder} has format {manifest['format']}; this version reads {FORMAT}"
+        )
     return _unpack(_read(folder / "state.npz", manifest["state"]))
 
 
 def _read_checkpoint(folder: Path, replay: Path, manifest: dict) -> Checkpoint:
     arrays = _read_arrays(folder, manifest)
-    blobs = {name: _read(folder / entry["file"], entry) for name, entry in manifest["blobs"].items()}
-    segments = [Segment(entry["first"], entry["last"], _unpack(_read(replay / entry["file"], entry)))
-                for entry in manifest["segments"]]
+    blobs = {
+        name: _read(folder / entry["file"], entry) for name, entry in manifest["blobs"].items()
+    }
+    segments = [
+        Segment(entry["first"], entry["last"], _unpack(_read(replay / entry["file"], entry)))
+        for entry in manifest["segments"]
+    ]
     return Checkpoint(manifest["step"], arrays, blobs, manifest["info"], segments)

@@ -1,8 +1,8 @@
 """The command line: `virel-tf [command] --flag=value ...`, with the commands of `commands.py`.
 
-absl reads the syntax (--name=value, --noname, --flagfile); what a value may be is said once, by the fields of
-the dataclass behind each command, and checked by `config.check_value`. TensorFlow is imported by the commands
-themselves, so help and complaints come at once.
+absl reads the syntax (--name=value, --noname, --flagfile); what a value may be is said once, by the
+fields of the dataclass behind each command, and checked by `config.check_value`. TensorFlow is
+imported by the commands themselves, so help and complaints come at once.
 """
 
 from __future__ import annotations
@@ -19,7 +19,15 @@ from absl import flags
 from virel_tf import __version__
 from virel_tf.algorithms.relevance import notes_on_unused
 from virel_tf.commands import COMMANDS, say
-from virel_tf.config import WORDS, Config, allowed, check_value, did_you_mean, option_type, read_value
+from virel_tf.config import (
+    WORDS,
+    Config,
+    allowed,
+    check_value,
+    did_you_mean,
+    option_type,
+    read_value,
+)
 from virel_tf.errors import ConfigError, RunError
 from virel_tf.help import help_page
 
@@ -32,8 +40,12 @@ def main(argv: list[str] | None = None) -> int:
         one_line = " ".join(str(error).split())
         print(f"virel-tf: {one_line}", file=sys.stderr)
         return 2 if isinstance(error, ConfigError) else 1
-    except OSError as error:  # a path that may not be looked at, say; what is to be expected is told where it happens
-        print(f"virel-tf: {error.strerror or error}{f': {error.filename}' if error.filename else ''}", file=sys.stderr)
+    # a path that may not be looked at, say; what is to be expected is told where it happens
+    except OSError as error:
+        print(
+            f"virel-tf: {error.strerror or error}{f': {error.filename}' if error.filename else ''}",
+            file=sys.stderr,
+        )
         return 1
     except KeyboardInterrupt:
         return 130
@@ -48,8 +60,10 @@ def dispatch(arguments: list[str]) -> int:
     if arguments and not arguments[0].startswith("-"):
         name, arguments = arguments[0], arguments[1:]
     if name not in COMMANDS:
-        raise ConfigError(f"{name!r} is not a command; it must be one of {', '.join(COMMANDS)}"
-                          + did_you_mean(name, [*COMMANDS, "help"]))
+        raise ConfigError(
+            f"{name!r} is not a command; it must be one of {', '.join(COMMANDS)}"
+            + did_you_mean(name, [*COMMANDS, "help"])
+        )
     if wants_help or not {"--help", "-help", "-h"}.isdisjoint(arguments):
         say(help_page(name, COMMANDS))
         return 0
@@ -66,15 +80,18 @@ def dispatch(arguments: list[str]) -> int:
     if command.uses_tensorflow:
         import_tensorflow_quietly()
     if command.handed_on:
-        return command.run(options, {name: value for name, value in given.items() if name not in own})
+        return command.run(
+            options, {name: value for name, value in given.items() if name not in own}
+        )
     return command.run(options)
 
 
 def import_tensorflow_quietly() -> None:
     """Imports TensorFlow without what it has to say about drivers and CPU features.
 
-    TF_CPP_MIN_LOG_LEVEL does not reach all of it, since some is written before its logging is set up, so stderr is
-    closed meanwhile. Who sets that variable themselves wants to read it, and then nothing is hidden.
+    TF_CPP_MIN_LOG_LEVEL does not reach all of it, since some is written before its logging is set
+    up, so stderr is closed meanwhile. Who sets that variable themselves wants to read it, and then
+    nothing is hidden.
     """
     os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
     # The actor's products are too small for two threads, and the cores belong to the learner.
@@ -87,12 +104,16 @@ def import_tensorflow_quietly() -> None:
     os.dup2(nowhere, 2)
     try:
         import tensorflow
-        tensorflow.config.list_physical_devices("GPU")  # looks for drivers, and complains where there are none
+
+        # looks for drivers, and complains where there are none
+        tensorflow.config.list_physical_devices("GPU")
     finally:
         os.dup2(stderr, 2)
         os.close(stderr)
         os.close(nowhere)
-        del os.environ["TF_CPP_MIN_LOG_LEVEL"]  # has been read; a child that found it would take it for the user's
+        del os.environ[
+            "TF_CPP_MIN_LOG_LEVEL"
+        ]  # has been read; a child that found it would take it for the user's
 
 
 # ---------------------------------------------------------------- flags -> options
@@ -104,26 +125,50 @@ def parse_config(argv: list[str]) -> Config:
 
 
 def read_flags(fields: Sequence[dataclasses.Field], argv: list[str]) -> dict[str, Any]:
-    """The values that `argv`, and the flagfiles it names, set; one flag per field; raises ConfigError."""
+    """The values that `argv`, and the flagfiles it names, set.
+
+    One flag per field; raises ConfigError.
+    """
     values = flags.FlagValues()
     words = [field for field in fields if field.type == WORDS]
     values.set_gnu_getopt(bool(words))  # flags may follow words
     for field in fields:
         if field in words:
             continue
-        flags.DEFINE_flag(flags.Flag(OptionParser(field), flags.ArgumentSerializer(), field.name, field.default,
-                                     field.metadata["help"], boolean=field.type == "bool"), values)
+        flags.DEFINE_flag(
+            flags.Flag(
+                OptionParser(field),
+                flags.ArgumentSerializer(),
+                field.name,
+                field.default,
+                field.metadata["help"],
+                boolean=field.type == "bool",
+            ),
+            values,
+        )
     try:
         positional = values(["virel-tf", *argv])[1:]
     except flags.UnrecognizedFlagError as error:
-        names = [*values, *(f"no{name}" for name in values if values[name].boolean), "flagfile", "help", "version"]
+        names = [
+            *values,
+            *(f"no{name}" for name in values if values[name].boolean),
+            "flagfile",
+            "help",
+            "version",
+        ]
         hint = did_you_mean(error.flagname, names).replace("did you mean ", "did you mean --")
-        raise ConfigError(f"--{error.flagname}: there is no such flag{hint}; --help lists those allowed") from None
+        raise ConfigError(
+            f"--{error.flagname}: there is no such flag{hint}; --help lists those allowed"
+        ) from None
     except flags.CantOpenFlagFileError as error:
         reason = re.sub(r"^.*\[Errno \d+\] ", "", str(error))
-        raise ConfigError(f"--flagfile: {reason}; it must be a text file with one flag on each line") from None
+        raise ConfigError(
+            f"--flagfile: {reason}; it must be a text file with one flag on each line"
+        ) from None
     except UnicodeDecodeError:
-        raise ConfigError("--flagfile: not a text file; it must have one flag on each line") from None
+        raise ConfigError(
+            "--flagfile: not a text file; it must have one flag on each line"
+        ) from None
     except (flags.Error, ValueError, OSError) as error:
         last = argv[-1].lstrip("-")
         if str(error).startswith("Missing value") and last in values:
@@ -131,8 +176,11 @@ def read_flags(fields: Sequence[dataclasses.Field], argv: list[str]) -> dict[str
         raise ConfigError(str(error)) from None
     if positional and not words:
         word = positional[0]
-        raise ConfigError(f"{word!r}: the command comes first, as in virel-tf {word} --flag=value"
-                          if word in COMMANDS else f"{word!r} is not a flag; settings are given as --flag=value")
+        raise ConfigError(
+            f"{word!r}: the command comes first, as in virel-tf {word} --flag=value"
+            if word in COMMANDS
+            else f"{word!r} is not a flag; settings are given as --flag=value"
+        )
     given = {name: values[name].value for name in values if values[name].present}
     return given | {field.name: tuple(positional) for field in words}
 
@@ -150,11 +198,17 @@ class OptionParser(flags.ArgumentParser):
         self.field = field
 
     def parse(self, argument: Any) -> Any:
-        if str(argument).startswith("--"):  # in `--env --seed=1` absl takes the next flag for the value
+        if str(argument).startswith(
+            "--"
+        ):  # in `--env --seed=1` absl takes the next flag for the value
             raise no_value(self.field)
-        value = read_value(option_type(self.field), argument) if isinstance(argument, str) else argument
+        value = (
+            read_value(option_type(self.field), argument) if isinstance(argument, str) else argument
+        )
         try:
             check_value(self.field, value)
         except ConfigError as error:
-            raise flags.IllegalFlagValueError(str(error)) from None  # absl would wrap a ValueError in its own words
+            raise flags.IllegalFlagValueError(
+                str(error)
+            ) from None  # absl would wrap a ValueError in its own words
         return value

@@ -14,7 +14,16 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from virel_tf.algorithms.registry import variants_table
-from virel_tf.config import GRID, POLICIES, POOL, RUN, Config, did_you_mean, option, starting_from_preset
+from virel_tf.config import (
+    GRID,
+    POLICIES,
+    POOL,
+    RUN,
+    Config,
+    did_you_mean,
+    option,
+    starting_from_preset,
+)
 from virel_tf.errors import ConfigError
 
 
@@ -23,21 +32,33 @@ class EvaluateOptions:
     """The flags of `virel-tf evaluate`."""
 
     run_dir: str = option("", RUN, "folder of the run to evaluate")
-    policy: str = option("best", RUN, "which of the run's policies, best or last; or, without --run_dir, the folder of "
-                         "an exported one, such as RUN/policy/best")
+    policy: str = option(
+        "best",
+        RUN,
+        "which of the run's policies, best or last; or, without --run_dir, the folder of "
+        "an exported one, such as RUN/policy/best",
+    )
     episodes: int = option(10, RUN, "episodes to play", least=1)
-    seed: int = option(1, RUN, "seed of the first episode; later ones count up", least=0, most=2**31 - 1)
+    seed: int = option(
+        1, RUN, "seed of the first episode; later ones count up", least=0, most=2**31 - 1
+    )
     video: str = option("", RUN, "film the episodes into this file, .mp4 or .gif")
 
     def __post_init__(self) -> None:
         if not self.run_dir and self.policy in POLICIES:
-            raise ConfigError("--run_dir: evaluate needs it, or --policy=PATH; it must be the folder a training run "
-                              "wrote to")
+            raise ConfigError(
+                "--run_dir: evaluate needs it, or --policy=PATH; it must be the folder a training"
+                " run wrote to"
+            )
         if self.run_dir and self.policy not in POLICIES:
-            raise ConfigError(f"--policy: {self.policy!r} is not allowed with --run_dir; it must be one of "
-                              f"{', '.join(POLICIES)}" + did_you_mean(self.policy, POLICIES))
+            raise ConfigError(
+                f"--policy: {self.policy!r} is not allowed with --run_dir; it must be one of "
+                f"{', '.join(POLICIES)}" + did_you_mean(self.policy, POLICIES)
+            )
         if self.video and not self.video.lower().endswith((".mp4", ".gif")):
-            raise ConfigError(f"--video: {self.video!r} is not allowed; it must end in .mp4 or .gif")
+            raise ConfigError(
+                f"--video: {self.video!r} is not allowed; it must end in .mp4 or .gif"
+            )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,17 +66,30 @@ class ExportOptions:
     """The flags of `virel-tf export`."""
 
     run_dir: str = option("", RUN, "folder of the run whose policy to export (required)")
-    policy: str = option("best", RUN, "which of the run's policies: best, last, or the step of a checkpoint it keeps")
-    format: str = option("saved_model", RUN, "a SavedModel for TensorFlow, .tflite files for LiteRT, or an .onnx "
-                         "file", choices=("saved_model", "litert", "onnx"))
-    out: str = option("", RUN, "folder that gets the next numbered version (default RUN/policy/POLICY, for "
-                      "others RUN/FORMAT/POLICY; a step's POLICY is stepSTEP)")
+    policy: str = option(
+        "best", RUN, "which of the run's policies: best, last, or the step of a checkpoint it keeps"
+    )
+    format: str = option(
+        "saved_model",
+        RUN,
+        "a SavedModel for TensorFlow, .tflite files for LiteRT, or an .onnx file",
+        choices=("saved_model", "litert", "onnx"),
+    )
+    out: str = option(
+        "",
+        RUN,
+        "folder that gets the next numbered version (default RUN/policy/POLICY, for "
+        "others RUN/FORMAT/POLICY; a step's POLICY is stepSTEP)",
+    )
 
     def __post_init__(self) -> None:
         need_run(self.run_dir, "export")
         if self.policy not in POLICIES and not self.policy.isdecimal():
-            raise ConfigError(f"--policy: {self.policy!r} is not allowed; it must be one of {', '.join(POLICIES)}, or "
-                              "the step of a checkpoint that the run keeps" + did_you_mean(self.policy, POLICIES))
+            raise ConfigError(
+                f"--policy: {self.policy!r} is not allowed; it must be one of"
+                f" {', '.join(POLICIES)}, or the step of a checkpoint that the run keeps"
+                + did_you_mean(self.policy, POLICIES)
+            )
 
 
 @starting_from_preset
@@ -68,7 +102,9 @@ class BenchmarkOptions(Config):
     @property
     def config(self) -> Config:
         """The run to measure."""
-        return Config(**{field.name: getattr(self, field.name) for field in dataclasses.fields(Config)})
+        return Config(
+            **{field.name: getattr(self, field.name) for field in dataclasses.fields(Config)}
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,14 +113,26 @@ class ExperimentOptions:
 
     envs: str = option("InvertedPendulum-v4", GRID, "gymnasium ids, separated by commas")
     variants: str = option("virel,beta,sac", GRID, "algorithms, separated by commas")
-    seeds: str = option("5", GRID, "how many seeds, counted from 1; or which, as in 3,5,8 (one alone: 7,)")
-    sweep: str = option("", GRID, "flags of training and their values, as in tau=0.001,0.005 (several: separated by "
-                        "semicolons)")
-    out: str = option("runs", GRID, "folder of the runs: OUT/ENV/VARIANT/seedSEED, as single runs have it")
+    seeds: str = option(
+        "5", GRID, "how many seeds, counted from 1; or which, as in 3,5,8 (one alone: 7,)"
+    )
+    sweep: str = option(
+        "",
+        GRID,
+        "flags of training and their values, as in tau=0.001,0.005 (several: separated by "
+        "semicolons)",
+    )
+    out: str = option(
+        "runs", GRID, "folder of the runs: OUT/ENV/VARIANT/seedSEED, as single runs have it"
+    )
     cpus_per_run: int = option(1, POOL, "cores for each run", least=1)
     jobs: int = option(0, POOL, "most runs at a time (0: as many as the cores hold)", least=0)
-    ray_address: str = option("", POOL, "run on Ray: auto, local, or the address of a cluster's head (needs the extra "
-                              "ray, and OUT on storage that all machines share)")
+    ray_address: str = option(
+        "",
+        POOL,
+        "run on Ray: auto, local, or the address of a cluster's head (needs the extra "
+        "ray, and OUT on storage that all machines share)",
+    )
     gpus_per_run: float = option(0.0, POOL, "with Ray: GPUs for each run", least=0)
 
 
@@ -103,7 +151,9 @@ class LatencyOptions:
 def need_run(run_dir: str, command: str) -> None:
     """ConfigError where no run is named."""
     if not run_dir:
-        raise ConfigError(f"--run_dir: {command} needs it; it must be the folder a training run wrote to")
+        raise ConfigError(
+            f"--run_dir: {command} needs it; it must be the folder a training run wrote to"
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -128,9 +178,13 @@ class ReportOptions:
     """The words and flags of `virel-tf report`."""
 
     runs: tuple[str, ...] = option((), RUN, RUNS_HELP)
-    out: str = option("", RUN, "folder to write report.html, figures/ and tables/ to (default RUNS/report)")
+    out: str = option(
+        "", RUN, "folder to write report.html, figures/ and tables/ to (default RUNS/report)"
+    )
     title: str = option("Runs compared", RUN, "what stands on top of the page")
-    bootstrap_samples: int = option(2000, RUN, "resamples behind the intervals of aggregates", least=100)
+    bootstrap_samples: int = option(
+        2000, RUN, "resamples behind the intervals of aggregates", least=100
+    )
     anchors: str = option("", RUN, "CSV file of published returns to use instead of its own")
 
     def __post_init__(self) -> None:
@@ -145,32 +199,47 @@ class PlotOptions:
     out: str = option("figure.png", RUN, "file to write, .png, .svg or .pdf")
     figure: str = option("curves", RUN, "what to draw", choices=FIGURES)
     env: str = option("", RUN, "draw this environment alone (default: all there are)")
-    bootstrap_samples: int = option(2000, RUN, "resamples behind the intervals of aggregates", least=100)
+    bootstrap_samples: int = option(
+        2000, RUN, "resamples behind the intervals of aggregates", least=100
+    )
     anchors: str = option("", RUN, "CSV file of published returns to use instead of its own")
 
     def __post_init__(self) -> None:
         need_runs(self.runs, "plot")
-        if Path(self.out).suffix.lower() not in PICTURES:  # a name that is nothing but .png has none
-            raise ConfigError(f"--out: {self.out!r} is not allowed; it must be a file's name that ends in "
-                              f"{', '.join(PICTURES)}")
+        if (
+            Path(self.out).suffix.lower() not in PICTURES
+        ):  # a name that is nothing but .png has none
+            raise ConfigError(
+                f"--out: {self.out!r} is not allowed; it must be a file's name that ends in "
+                f"{', '.join(PICTURES)}"
+            )
 
 
 def need_runs(runs: tuple[str, ...], command: str) -> None:
     """ConfigError where no folder is named."""
     if not runs:
-        raise ConfigError(f"RUNS: {command} needs them; they must be {RUNS_HELP}, as in virel-tf {command} runs")
+        raise ConfigError(
+            f"RUNS: {command} needs them; they must be {RUNS_HELP}, as in virel-tf {command} runs"
+        )
 
 
 def run_report(options: ReportOptions) -> int:
     from virel_tf.experiments.report import write_report
+
     folders = [Path(name) for name in options.runs]
-    page, missing = write_report(folders, Path(options.out or folders[0] / "report"), options.title,
-                                 options.bootstrap_samples, options.anchors)
+    page, missing = write_report(
+        folders,
+        Path(options.out or folders[0] / "report"),
+        options.title,
+        options.bootstrap_samples,
+        options.anchors,
+    )
     return tell_written(page, missing)
 
 
 def run_plot(options: PlotOptions) -> int:
     from virel_tf.experiments.plot import write_plot
+
     return tell_written(*write_plot(options))
 
 
@@ -184,6 +253,7 @@ def tell_written(path: Path, missing: list[str]) -> int:
 
 def run_theory(options: TheoryOptions) -> int:
     from virel_tf.theory.command import write_theory
+
     say(f"wrote {write_theory(Path(options.out))}")
     return 0
 
@@ -195,6 +265,7 @@ def run_variants(options: NoOptions) -> int:
 
 def run_train(config: Config) -> int:
     from virel_tf.train.loop import train
+
     return train(config) or 0
 
 
@@ -202,9 +273,11 @@ def run_evaluate(options: EvaluateOptions) -> int:
     how = options.episodes, options.seed, options.video
     if options.run_dir:
         from virel_tf.evaluate.command import evaluate_run
+
         result = evaluate_run(options.run_dir, options.policy, *how)
     else:
         from virel_tf.evaluate.command import evaluate_export
+
         result = evaluate_export(options.policy, *how)
     say(json.dumps(result))
     return 0
@@ -212,31 +285,37 @@ def run_evaluate(options: EvaluateOptions) -> int:
 
 def run_export(options: ExportOptions) -> int:
     from virel_tf.export.command import export_run
+
     say(json.dumps(export_run(options.run_dir, options.policy, options.out, options.format)))
     return 0
 
 
 def run_benchmark(options: BenchmarkOptions) -> int:
     from virel_tf.benchmark.command import run_benchmark as measure
+
     say(json.dumps(measure(options.config, options.seconds)))
     return 0
 
 
 def run_experiment(options: ExperimentOptions, training: dict[str, Any]) -> int:
     from virel_tf.experiments.command import run_experiment as run
+
     return run(options, training)
 
 
 def run_latency(options: LatencyOptions) -> int:
     from virel_tf.benchmark.latency import measure_latency
+
     say(json.dumps(measure_latency(options.run_dir, options.policy, options.seconds)))
     return 0
 
 
 class Command(NamedTuple):
-    """One command: the dataclass whose fields are its flags, and the function that is given an instance.
+    """One command: the dataclass whose fields are its flags, and the function that is given an
+    instance.
 
-    `handed_on` are flags that the command passes on to others; it is given those that were set as a second argument.
+    `handed_on` are flags that the command passes on to others; it is given those that were set as a
+    second argument.
     """
 
     summary: str
@@ -254,34 +333,78 @@ class Command(NamedTuple):
 
 # What a cell of a grid says itself, or what an experiment says for all.
 CELL_FLAGS = ("env", "variant", "seed", "run_dir", "resume", "threads")
-TRAINING_FLAGS = tuple(field for field in dataclasses.fields(Config) if field.name not in CELL_FLAGS)
+TRAINING_FLAGS = tuple(
+    field for field in dataclasses.fields(Config) if field.name not in CELL_FLAGS
+)
 
 COMMANDS = {
-    "train": Command("train a policy, or go on with a run that was stopped (the default command)",
-                     "virel-tf --env=HalfCheetah-v4 --variant=beta --seed=1", Config, run_train),
-    "evaluate": Command("play episodes with the policy of a run; prints one line of JSON",
-                        "virel-tf evaluate --run_dir=runs/HalfCheetah-v4/beta/seed1 --episodes=20",
-                        EvaluateOptions, run_evaluate),
-    "variants": Command("show the algorithms side by side: what each is made of", "virel-tf variants", NoOptions,
-                        run_variants, uses_tensorflow=False),
-    "theory": Command("compute the paper's theorems and examples; writes a page of tables and figures",
-                      "virel-tf theory --out=theory", TheoryOptions, run_theory, uses_tensorflow=False),
-    "benchmark": Command("measure how fast a run trains on this machine; prints one line of JSON",
-                         "virel-tf benchmark --env=Humanoid-v4 --seconds=60", BenchmarkOptions, run_benchmark),
-    "experiment": Command("train a grid of environments, variants and seeds, and go on where it was stopped",
-                          "virel-tf experiment --envs=Hopper-v4,HalfCheetah-v4 --variants=virel,beta,sac --seeds=5 "
-                          "--total_steps=300000", ExperimentOptions, run_experiment, uses_tensorflow=False,
-                          handed_on=TRAINING_FLAGS),
-    "report": Command("compare runs: a page of curves, intervals, tables and commands",
-                      "virel-tf report runs", ReportOptions, run_report, uses_tensorflow=False),
-    "plot": Command("draw one figure of a report",
-                    "virel-tf plot runs --env=HalfCheetah-v4 --out=figure.png", PlotOptions, run_plot,
-                    uses_tensorflow=False),
-    "export": Command("write a run's policy for TensorFlow Serving, LiteRT or ONNX; prints one line of JSON",
-                      "virel-tf export --run_dir=runs/HalfCheetah-v4/beta/seed1 --policy=best", ExportOptions,
-                      run_export),
-    "latency": Command("measure how fast an exported policy answers; prints one line of JSON",
-                       "virel-tf latency --run_dir=runs/HalfCheetah-v4/beta/seed1", LatencyOptions, run_latency),
+    "train": Command(
+        "train a policy, or go on with a run that was stopped (the default command)",
+        "virel-tf --env=HalfCheetah-v4 --variant=beta --seed=1",
+        Config,
+        run_train,
+    ),
+    "evaluate": Command(
+        "play episodes with the policy of a run; prints one line of JSON",
+        "virel-tf evaluate --run_dir=runs/HalfCheetah-v4/beta/seed1 --episodes=20",
+        EvaluateOptions,
+        run_evaluate,
+    ),
+    "variants": Command(
+        "show the algorithms side by side: what each is made of",
+        "virel-tf variants",
+        NoOptions,
+        run_variants,
+        uses_tensorflow=False,
+    ),
+    "theory": Command(
+        "compute the paper's theorems and examples; writes a page of tables and figures",
+        "virel-tf theory --out=theory",
+        TheoryOptions,
+        run_theory,
+        uses_tensorflow=False,
+    ),
+    "benchmark": Command(
+        "measure how fast a run trains on this machine; prints one line of JSON",
+        "virel-tf benchmark --env=Humanoid-v4 --seconds=60",
+        BenchmarkOptions,
+        run_benchmark,
+    ),
+    "experiment": Command(
+        "train a grid of environments, variants and seeds, and go on where it was stopped",
+        "virel-tf experiment --envs=Hopper-v4,HalfCheetah-v4 --variants=virel,beta,sac --seeds=5 "
+        "--total_steps=300000",
+        ExperimentOptions,
+        run_experiment,
+        uses_tensorflow=False,
+        handed_on=TRAINING_FLAGS,
+    ),
+    "report": Command(
+        "compare runs: a page of curves, intervals, tables and commands",
+        "virel-tf report runs",
+        ReportOptions,
+        run_report,
+        uses_tensorflow=False,
+    ),
+    "plot": Command(
+        "draw one figure of a report",
+        "virel-tf plot runs --env=HalfCheetah-v4 --out=figure.png",
+        PlotOptions,
+        run_plot,
+        uses_tensorflow=False,
+    ),
+    "export": Command(
+        "write a run's policy for TensorFlow Serving, LiteRT or ONNX; prints one line of JSON",
+        "virel-tf export --run_dir=runs/HalfCheetah-v4/beta/seed1 --policy=best",
+        ExportOptions,
+        run_export,
+    ),
+    "latency": Command(
+        "measure how fast an exported policy answers; prints one line of JSON",
+        "virel-tf latency --run_dir=runs/HalfCheetah-v4/beta/seed1",
+        LatencyOptions,
+        run_latency,
+    ),
 }
 
 

@@ -10,12 +10,24 @@ from pathlib import Path
 
 # What a CUDA build of TensorFlow loads as it starts; the `cuda` extra installs all but the driver.
 DRIVER = "libcuda.so.1"
-LIBRARIES = ("libcudart.so.12", "libcublas.so.12", "libcublasLt.so.12", "libcufft.so.11", "libcusolver.so.11",
-             "libcusparse.so.12", "libcudnn.so.9", "libcupti.so.12", "libnccl.so.2")
+LIBRARIES = (
+    "libcudart.so.12",
+    "libcublas.so.12",
+    "libcublasLt.so.12",
+    "libcufft.so.11",
+    "libcusolver.so.11",
+    "libcusparse.so.12",
+    "libcudnn.so.9",
+    "libcupti.so.12",
+    "libnccl.so.2",
+)
 
 
 def device_line(threads: int) -> str:
-    """One line for the user: the GPU by name, or the CPU and, if a GPU was expected, what is missing."""
+    """One line for the user.
+
+    The GPU by name, or the CPU and, if a GPU was expected, what is missing.
+    """
     import tensorflow as tf
 
     from virel_tf.machine import cores
@@ -23,7 +35,9 @@ def device_line(threads: int) -> str:
     gpus = tf.config.list_physical_devices("GPU")
     if gpus:
         return "device: GPU " + ", ".join(
-            tf.config.experimental.get_device_details(gpu).get("device_name", gpu.name) for gpu in gpus)
+            tf.config.experimental.get_device_details(gpu).get("device_name", gpu.name)
+            for gpu in gpus
+        )
     count = cores(threads)
     line = f"device: CPU, {count} core{'s' if count > 1 else ''}"
     sign = expects_gpu(os.environ)
@@ -43,14 +57,22 @@ def missing(built_with_cuda: bool, loads: Callable[[str], bool] | None = None) -
     """What a GPU would need that is not there: the wheel, the driver, or libraries."""
     loads = loads or can_load
     if not built_with_cuda:
-        return "this TensorFlow was built without CUDA: install tensorflow[and-cuda], as virel-tf[cuda] does"
+        return (
+            "this TensorFlow was built without CUDA: install tensorflow[and-cuda], as"
+            " virel-tf[cuda] does"
+        )
     if not loads(DRIVER):
-        return (f"the NVIDIA driver is missing ({DRIVER}): start the container with --gpus=all, on a host that has the "
-                "driver and the NVIDIA container toolkit")
+        return (
+            f"the NVIDIA driver is missing ({DRIVER}): start the container with --gpus=all, on a"
+            " host that has the driver and the NVIDIA container toolkit"
+        )
     absent = missing_libraries(loads)
     if absent:
         return f"libraries are missing ({', '.join(absent)}): install virel-tf[cuda]"
-    return "TensorFlow found none it can use, though driver and libraries load: see nvidia-smi and CUDA_VISIBLE_DEVICES"
+    return (
+        "TensorFlow found none it can use, though driver and libraries load: see nvidia-smi and"
+        " CUDA_VISIBLE_DEVICES"
+    )
 
 
 def missing_libraries(loads: Callable[[str], bool] | None = None) -> list[str]:
@@ -59,7 +81,9 @@ def missing_libraries(loads: Callable[[str], bool] | None = None) -> list[str]:
 
 
 def can_load(name: str, folders: Iterable[Path] | None = None) -> bool:
-    """Whether the linker finds a library, or one of NVIDIA's wheels holds it, which is where TensorFlow looks too."""
+    """Whether the linker finds a library, or one of NVIDIA's wheels holds it, which is where
+    TensorFlow looks too.
+    """
     folders = wheel_folders() if folders is None else folders
     for path in [name, *(str(folder / name) for folder in folders)]:
         try:
@@ -73,4 +97,8 @@ def can_load(name: str, folders: Iterable[Path] | None = None) -> bool:
 def wheel_folders() -> list[Path]:
     """nvidia/*/lib beside the installed packages."""
     spec = importlib.util.find_spec("nvidia")
-    return [folder for root in (spec.submodule_search_locations if spec else []) for folder in Path(root).glob("*/lib")]
+    return [
+        folder
+        for root in (spec.submodule_search_locations if spec else [])
+        for folder in Path(root).glob("*/lib")
+    ]

@@ -8,7 +8,9 @@ class ConfigError(ValueError):
 
 
 class RunError(Exception):
-    """The run cannot go on, for a reason its user can understand and act on (exit code 1, no traceback)."""
+    """The run cannot go on, for a reason its user can understand and act on (exit code 1, no
+    traceback).
+    """
 
 
 class BadNumber(RunError):
@@ -16,5 +18,8 @@ class BadNumber(RunError):
 
 
 def told_by_tensorflow(error: Exception) -> str:
-    """What a tf.errors.OpError says about files, without TensorFlow's own names: "No space left on device"."""
+    """What a tf.errors.OpError says about files, without TensorFlow's own names.
+
+    "No space left on device".
+    """
     return re.sub(r"{{.*}} |.*; | \[Op:.*", "", str(error).partition("\n")[0])

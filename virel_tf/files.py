@@ -14,7 +14,10 @@ TEMPORARY = ".tmp-"  # begins the name of what is not complete yet
 
 
 def atomic_write(path: Path, data: bytes) -> None:
-    """Makes the file hold `data`; where that fails (RunError) or is cut short, the file stays as it was."""
+    """Makes the file hold `data`.
+
+    Where that fails (RunError) or is cut short, the file stays as it was.
+    """
     temporary = path.with_name(TEMPORARY + path.name)
     try:
         write_through(temporary, data)

@@ -13,7 +13,10 @@ Row = dict[str, Any]
 
 
 def read_rows(path: Path, keep_rows: int | None = None) -> tuple[list[str], list[Row]]:
-    """The columns and the first rows of a file, or all; a last line that a kill has cut short is not looked at."""
+    """The columns and the first rows of a file, or all.
+
+    A last line that a kill has cut short is not looked at.
+    """
     end = None if keep_rows is None else keep_rows + 1
     try:
         lines = path.read_bytes().split(b"\n")[:-1] if path.exists() else []
@@ -23,10 +26,15 @@ def read_rows(path: Path, keep_rows: int | None = None) -> tuple[list[str], list
     except (UnicodeDecodeError, csv.Error) as error:
         raise RunError(f"{path} is damaged: {error}") from error
     if len(table) < (keep_rows or 0):
-        raise RunError(f"{path} holds {len(table)} of the {keep_rows} rows that the checkpoint counts on")
+        raise RunError(
+            f"{path} holds {len(table)} of the {keep_rows} rows that the checkpoint counts on"
+        )
     for number, cells in enumerate(table, start=2):
         if len(cells) != len(columns):
-            raise RunError(f"{path} is damaged: line {number} has {len(cells)} cells for {len(columns)} columns")
+            raise RunError(
+                f"{path} is damaged: line {number} has {len(cells)} cells for {len(columns)}"
+                " columns"
+            )
     rows = [parse_row(columns, cells) for cells in table]
     for number, row in enumerate(rows, start=2):
         if not isinstance(row.get("step"), (int, float)) or not math.isfinite(row["step"]):

@@ -10,9 +10,11 @@ from virel_tf.machine import cores
 
 
 def configure(threads: int) -> None:
-    """Threads across operations, not inside them: these networks are too small to split one product over cores.
+    """Threads across operations, not inside them: these networks are too small to split one product
+    over cores.
 
-    Where the caller has used TensorFlow before, its threads and memory are set up already and stay as they are.
+    Where the caller has used TensorFlow before, its threads and memory are set up already and stay
+    as they are.
     """
     with contextlib.suppress(RuntimeError):
         if tf.config.threading.get_inter_op_parallelism_threads() == 0:

@@ -17,23 +17,29 @@ import tensorflow as tf
 
 
 class Transition(NamedTuple):
-    """A batch (s, a, r, s'). `terminated` is 1 where the episode ended for good, 0 where it went on or was cut off."""
+    """A batch (s, a, r, s').
+
+    `terminated` is 1 where the episode ended for good, 0 where it went on or was cut off.
+    """
 
     observation: tf.Tensor  # [B, D]
     action: tf.Tensor  # [B, A]
     reward: tf.Tensor  # [B]
     terminated: tf.Tensor  # [B]
     next_observation: tf.Tensor  # [B, D]
-    discount: tf.Tensor  # [B], on the value of s': gamma, or its n-th power where r adds up n rewards
+    # [B], on the value of s': gamma, or its n-th power where r adds up n rewards
+    discount: tf.Tensor
 
 
 def check_transition(batch: Transition) -> None:
     """Asserts that the shapes agree with the letters above."""
-    tf.debugging.assert_shapes([
-        (batch.observation, ("B", "D")),
-        (batch.action, ("B", "A")),
-        (batch.reward, ("B",)),
-        (batch.terminated, ("B",)),
-        (batch.next_observation, ("B", "D")),
-        (batch.discount, ("B",)),
-    ])
+    tf.debugging.assert_shapes(
+        [
+            (batch.observation, ("B", "D")),
+            (batch.action, ("B", "A")),
+            (batch.reward, ("B",)),
+            (batch.terminated, ("B",)),
+            (batch.next_observation, ("B", "D")),
+            (batch.discount, ("B",)),
+        ]
+    )

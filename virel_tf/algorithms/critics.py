@@ -79,7 +79,8 @@ class Critics:
                 observation_size, seed=network_seed(config, 25, i), name=f"{name}{i}", **shape
             )
 
-        # All Qs see the same batches, so the statistics of their inputs are the same: the first Q's.
+        # All Qs see the same batches, so the statistics of their inputs are the same: the first
+        # Q's.
         self.qs: list[QNetwork] = []
         for i in range(len(self.kinds)):
             self.qs.append(q(i, "q", self.qs[0] if self.qs else None))
@@ -122,7 +123,8 @@ class Critics:
         """State beside the networks'."""
         return [*self.mean_reward.variables, *self.mean_bonus.variables]
 
-    # ------------------------------------------------------------ Q at an action of the policy, inference mode
+    # ------------------------------------------------------------ Q at an action of the policy,
+    # inference mode
 
     def observation_parts(self, observation: tf.Tensor) -> list[tf.Tensor]:
         """The first layer's share of the observation, per Q, for `of_action`."""
@@ -170,7 +172,9 @@ class Critics:
         if self.batch_norm or self.recipe.bootstrap == "self":
             observation = tf.concat([batch.observation, batch.next_observation], axis=0)
             action = tf.concat([batch.action, next_sample.action], axis=0)
-            halves = [tf.split(q, 2) for q in self._in_training(self.qs, observation, action, track)]
+            halves = [
+                tf.split(q, 2) for q in self._in_training(self.qs, observation, action, track)
+            ]
             predictions = [here for here, _ in halves]
             next_qs = [there for _, there in halves]
             parts = None
@@ -264,7 +268,8 @@ class Critics:
             return pairs[0][0] - minimum([prediction for _, prediction in pairs])
         return tf.concat([target - prediction for target, prediction in pairs], axis=0)
 
-    # ------------------------------------------------------------ virel2's alignment, target networks
+    # ------------------------------------------------------------ virel2's alignment, target
+    # networks
 
     def soft_reward_scale(self) -> tf.Tensor | float:
         """virel2's factor on the soft critic's rewards; 1 without a hard critic to align with."""

@@ -1,7 +1,9 @@
-r"""How the objective stands, on states of the replay (`--diagnostics`): the ELBO per state and what it is made of.
+r"""How the objective stands, on states of the replay (`--diagnostics`): the ELBO per state and what
+it is made of.
 
     L(s) = E_{a ~ pi_theta}[ Q / epsilon ] + H(pi_theta)                 (eq:elborl)
-         = log integral exp(Q / epsilon) da - KL(pi_theta || pi_omega)   (eq:objective_ii, state by state)
+         = log integral exp(Q / epsilon) da - KL(pi_theta || pi_omega)   (eq:objective_ii, state by
+         state)
 
 with the temperature in use for epsilon. The integral is estimated from N actions of the policy, so
 it, and the KL with it, is off where the two policies have little in common.
@@ -32,7 +34,10 @@ class Diagnostics:
         self._compiled = tf.function(self._read, input_signature=signature)
 
     def read(self, updates: int, temperature: float | None) -> dict[str, float | None]:
-        """Means over states by name; None before anything was learned, and without a temperature to divide by."""
+        """Means over states by name.
+
+        None before anything was learned, and without a temperature to divide by.
+        """
         if not temperature:
             return dict.fromkeys(DIAGNOSTICS)
         values = self._compiled(

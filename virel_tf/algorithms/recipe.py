@@ -36,7 +36,8 @@ if TYPE_CHECKING:
 
 Part = str | Callable[..., Any]
 
-# The parts that ship, by field. Those that are functions live in the modules named above, under the same names.
+# The parts that ship, by field. Those that are functions live in the modules named above, under the
+# same names.
 NAMES = {
     "critics": ("hard", "soft"),
     "e_step": ("reparametrised", "score", "expected", "deterministic"),
@@ -75,7 +76,8 @@ class Recipe:
     def __post_init__(self) -> None:
         if not self.critics or isinstance(self.critics, str):
             raise ConfigError(
-                f"recipe: critics={self.critics!r} is not allowed; it must be a tuple such as ('hard',)"
+                f"recipe: critics={self.critics!r} is not allowed; it must be a tuple such as"
+                " ('hard',)"
             )
         for field, names in NAMES.items():
             value = getattr(self, field)
@@ -84,7 +86,8 @@ class Recipe:
                     field in TAKES_FUNCTIONS and callable(getattr(part, "loss", part))
                 ):
                     raise ConfigError(
-                        f"recipe: {field}={part!r} is not allowed; it must be one of {', '.join(names)}"
+                        f"recipe: {field}={part!r} is not allowed; it must be one of"
+                        f" {', '.join(names)}"
                         + (", or a function" if field in TAKES_FUNCTIONS else "")
                     )
         if self.policy_period < 1:
@@ -93,24 +96,28 @@ class Recipe:
             )
         if not 0 <= self.target_subset <= len(self.critics):
             raise ConfigError(
-                f"recipe: target_subset={self.target_subset} is not allowed; it must be from 0 to the "
-                f"number of critics, {len(self.critics)}"
+                f"recipe: target_subset={self.target_subset} is not allowed; it must be from 0 to"
+                f" the number of critics, {len(self.critics)}"
             )
         if fault := clash(vars(self)):
             field, why, allowed = fault
             raise ConfigError(
-                f"recipe: {field}={getattr(self, field)!r} is not allowed with {why}; it must be one of "
-                f"{', '.join(allowed)}"
+                f"recipe: {field}={getattr(self, field)!r} is not allowed with {why}; it must be"
+                f" one of {', '.join(allowed)}"
             )
 
     def parts(self) -> dict[str, str]:
         """Every choice by the name of its field, to tell two recipes apart."""
         return {
-            field.name: ", ".join(part_name(kind) for kind in self.critics)
-            if field.name == "critics"
-            else part_name(value)
-            if isinstance(value := getattr(self, field.name), str) or callable(value)
-            else str(value)
+            field.name: (
+                ", ".join(part_name(kind) for kind in self.critics)
+                if field.name == "critics"
+                else (
+                    part_name(value)
+                    if isinstance(value := getattr(self, field.name), str) or callable(value)
+                    else str(value)
+                )
+            )
             for field in dataclasses.fields(self)
             if field.name != "about"
         }
@@ -159,13 +166,15 @@ def find_part(part: Part, table: dict[str, Any]) -> Any:
 
 
 def clash(parts: Mapping[str, Any]) -> tuple[str, str, tuple[str, ...]] | None:
-    """(a field whose part does not go with the others, with what, the names that would), or None where all fit.
+    """(a field whose part does not go with the others, with what, the names that would), or None
+    where all fit.
 
     Functions of the user's own are taken to know what they do.
     """
     deterministic, soft = parts["policy"] == "deterministic", "soft" in parts["critics"]
     rules = [
-        # A policy without deviation has no density, hence no entropy and no score, and draws nothing.
+        # A policy without deviation has no density, hence no entropy and no score, and draws
+        # nothing.
         *(
             (deterministic, "a deterministic policy", field, allowed)
             for field, allowed in (
@@ -201,14 +210,17 @@ def clash(parts: Mapping[str, Any]) -> tuple[str, str, tuple[str, ...]] | None:
 
 
 def adjusted(recipe: Recipe, config: Config) -> Recipe:
-    """The recipe with the parts that settings exchange: critics, m_step, e_step, temperature, bootstrap and more."""
+    """The recipe with the parts that settings exchange.
+
+    Critics, m_step, e_step, temperature, bootstrap and more.
+    """
     changes: dict[str, Any] = {}
     if config.critics:
         kinds = len(set(recipe.critics))
         if config.critics < kinds:
             raise ConfigError(
-                f"--critics: {config.critics} is not allowed with --variant={config.variant}, whose "
-                f"critics are {recipe.parts()['critics']}; it must be 0 or at least {kinds}"
+                f"--critics: {config.critics} is not allowed with --variant={config.variant}, whose"
+                f" critics are {recipe.parts()['critics']}; it must be 0 or at least {kinds}"
             )
         changes["critics"] = tuple(
             itertools.islice(itertools.cycle(recipe.critics), config.critics)
@@ -224,7 +236,7 @@ def adjusted(recipe: Recipe, config: Config) -> Recipe:
     if fault := clash({**vars(recipe), **changes}):
         field, why, allowed = fault
         raise ConfigError(
-            f"--{field}: {changes[field]!r} is not allowed with --variant={config.variant}, which has "
-            f"{why}; it must be one of variant, {', '.join(allowed)}"
+            f"--{field}: {changes[field]!r} is not allowed with --variant={config.variant}, which"
+            f" has {why}; it must be one of variant, {', '.join(allowed)}"
         )
     return dataclasses.replace(recipe, **changes)

@@ -1,4 +1,7 @@
-"""Every variant, side by side. A new one is one more entry; fields left out are virel's (see `Recipe`)."""
+"""Every variant, side by side.
+
+A new one is one more entry; fields left out are virel's (see `Recipe`).
+"""
 
 from __future__ import annotations
 
@@ -35,8 +38,10 @@ RECIPES: dict[str, Recipe] = {
     "mpo": Recipe(
         prior="old_policy",
         temperature="residual",
-        about="VIREL, appendix: KL to the old policy scaled by epsilon; not Abdolmaleki et al.'s "
-        "MPO, which weights actions",
+        about=(
+            "VIREL, appendix: KL to the old policy scaled by epsilon; not Abdolmaleki et al.'s "
+            "MPO, which weights actions"
+        ),
     ),
     "td3": Recipe(
         critics=("hard", "hard"),
@@ -72,7 +77,8 @@ SHIPPED = frozenset(RECIPES)
 
 
 def register(name: str, recipe: Recipe) -> None:
-    """Makes a recipe of your own known by a name, to `Config(variant=NAME)` and everything that takes a `Config`.
+    """Makes a recipe of your own known by a name, to `Config(variant=NAME)` and everything that
+    takes a `Config`.
 
     Registering a name of yours again replaces its recipe; the names that ship with the package stay
     as they are.

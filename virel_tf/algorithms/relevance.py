@@ -19,7 +19,10 @@ def follows_residual(recipe: Recipe, config: Config) -> bool:
 
 
 def cools_with_residual(recipe: Recipe, config: Config) -> bool:
-    """Whether the temperature follows epsilon. The ELBO's M-step takes the running one, whatever the estimator is."""
+    """Whether the temperature follows epsilon.
+
+    The ELBO's M-step takes the running one, whatever the estimator is.
+    """
     return recipe.temperature in ("residual", "scaled_residual")
 
 
@@ -36,7 +39,10 @@ def learns_factor(recipe: Recipe, config: Config) -> bool:
 
 
 def bootstraps_as_recipe_says(recipe: Recipe, config: Config) -> bool:
-    """Whether `bootstrap` decides what the Qs bootstrap on; M-steps but the direct one take the Qs themselves."""
+    """Whether `bootstrap` decides what the Qs bootstrap on.
+
+    M-steps but the direct one take the Qs themselves.
+    """
     return recipe.m_step == "direct"
 
 
@@ -61,15 +67,18 @@ def draws_subset(recipe: Recipe, config: Config) -> bool:
 
 
 def several_in_residual(recipe: Recipe, config: Config) -> bool:
-    """Whether epsilon moves anything and is of several Qs: of the hard ones, where there are any."""
+    """Whether epsilon moves anything and is of several Qs.
+
+    Of the hard ones, where there are any.
+    """
     return (
         follows_residual(recipe, config)
         and (recipe.critics.count("hard") or len(recipe.critics)) > 1
     )
 
 
-# (setting, whether it matters, what it belongs to). Settings that are not here matter always. Parts that are
-# functions of the user's own may read any setting, so nothing is said of those.
+# (setting, whether it matters, what it belongs to). Settings that are not here matter always. Parts
+# that are functions of the user's own may read any setting, so nothing is said of those.
 RULES: tuple[tuple[tuple[str, ...], Test, str], ...] = (
     (
         ("bootstrap",),

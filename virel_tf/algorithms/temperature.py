@@ -66,7 +66,8 @@ class Factor(Protocol):
 
 
 class Temperature:
-    """factor, or factor * epsilon-hat; before N_epsilon transitions were seen, what --epsilon_warmup says.
+    """factor, or factor * epsilon-hat; before N_epsilon transitions were seen, what
+    --epsilon_warmup says.
 
     With `per_state` the temperature of a state is that times epsilon(s) / mean epsilon(s); see
     `algorithms/state_residual.py`.
@@ -96,7 +97,9 @@ class Temperature:
     def read(
         self, running: TemperatureReading, fresh_td_error: tf.Tensor | None, steps_seen: tf.Tensor
     ) -> TemperatureReading:
-        """The temperature of this update, from `running` and, if epsilon is drawn afresh, from T Q - Q [N]."""
+        """The temperature of this update, from `running` and, if epsilon is drawn afresh, from T Q
+        - Q [N].
+        """
         config, factor, epsilon = self.config, running.lambda_, running.epsilon
         if not self.follows_residual:
             return running
@@ -200,7 +203,8 @@ class FromRewards(Constant):
 
 
 class RelativeToHistory(Constant):
-    """alpha / mean(epsilon): the temperature is alpha on average, and more where the residual is above its history.
+    """alpha / mean(epsilon): the temperature is alpha on average, and more where the residual is
+    above its history.
 
     So the temperature's level does not depend on how well a critic fits (layer normalisation,
     several Qs).
@@ -225,7 +229,10 @@ class RelativeToHistory(Constant):
 
 
 class TunedToEntropy(Constant):
-    """exp(x), with x descending -x E[log pi + target entropy]: it grows while the entropy is below its target."""
+    """exp(x), with x descending -x E[log pi + target entropy].
+
+    It grows while the entropy is below its target.
+    """
 
     def __init__(self, start: float, config: Config, action_size: int) -> None:
         super().__init__(start)

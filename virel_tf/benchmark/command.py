@@ -1,7 +1,8 @@
-"""`virel-tf benchmark`: how fast a run is, beside how fast this machine multiplies matrices, in one process.
+"""`virel-tf benchmark`: how fast a run is, beside how fast this machine multiplies matrices, in one
+process.
 
-Machines are shared and their speed drifts, so the four things measured take turns in windows of a fraction of a
-second. Each reported rate is the median over its windows.
+Machines are shared and their speed drifts, so the four things measured take turns in windows of a
+fraction of a second. Each reported rate is the median over its windows.
 """
 
 from __future__ import annotations
@@ -40,25 +41,39 @@ def run_benchmark(config: Config, seconds: float) -> dict[str, Any]:
     period = run.learner.recipe.policy_period
     products = products_of_updates(run.learner, run.replay.view())
     update_gflop = sum(product.flops for product in products) / period / 1e9
-    rates = measure(seconds, {
-        "gemm": (split_gemm(cores), 2 * (GEMM_SIZE // cores * cores) * GEMM_SIZE**2 / 1e9),
-        "products": (bare_products(products, cores, size), size * period * update_gflop),
-        "updates": (run.learn, size * config.updates_per_step),
-        "env_steps": (lambda: next(iterations), size),
-    })
+    rates = measure(
+        seconds,
+        {
+            "gemm": (split_gemm(cores), 2 * (GEMM_SIZE // cores * cores) * GEMM_SIZE**2 / 1e9),
+            "products": (bare_products(products, cores, size), size * period * update_gflop),
+            "updates": (run.learn, size * config.updates_per_step),
+            "env_steps": (lambda: next(iterations), size),
+        },
+    )
     run.close()
     update_gflops = rates["updates"] * update_gflop
     return dict(
-        env=config.env, variant=config.variant, batch_size=config.batch_size, hidden=config.hidden, cores=cores,
-        env_steps_per_s=round(rates["env_steps"], 1), updates_per_s=round(rates["updates"], 1),
-        gemm_gflops_peak=round(rates["gemm"], 1), gflop_per_update=update_gflop,
-        update_gflops=round(update_gflops, 1), roofline_fraction=round(update_gflops / rates["gemm"], 3),
-        product_gflops=round(rates["products"], 1), product_fraction=round(update_gflops / rates["products"], 3),
-        env_steps_per_update=round(rates["env_steps"] / rates["updates"], 3))
+        env=config.env,
+        variant=config.variant,
+        batch_size=config.batch_size,
+        hidden=config.hidden,
+        cores=cores,
+        env_steps_per_s=round(rates["env_steps"], 1),
+        updates_per_s=round(rates["updates"], 1),
+        gemm_gflops_peak=round(rates["gemm"], 1),
+        gflop_per_update=update_gflop,
+        update_gflops=round(update_gflops, 1),
+        roofline_fraction=round(update_gflops / rates["gemm"], 3),
+        product_gflops=round(rates["products"], 1),
+        product_fraction=round(update_gflops / rates["products"], 3),
+        env_steps_per_update=round(rates["env_steps"] / rates["updates"], 3),
+    )
 
 
 def fill_replay(run: Run) -> None:
-    """Real transitions of the untrained policy, enough for beta's temperature to be the estimated one."""
+    """Real transitions of the untrained policy, enough for beta's temperature to be the estimated
+    one.
+    """
     while run.step < max(FILL_STEPS, run.config.epsilon_samples):
         run.collector.collect(0, run.config.steps_per_iteration)
         run.step += run.config.steps_per_iteration
@@ -66,8 +81,10 @@ def fill_replay(run: Run) -> None:
 
 def split_gemm(cores: int) -> Callable[[], object]:
     """A float32 product of GEMM_SIZE x GEMM_SIZE matrices, its rows shared out over all cores."""
-    left = [tf.Variable(tf.random.stateless_normal([GEMM_SIZE // cores, GEMM_SIZE], [0, core]))
-            for core in range(cores)]
+    left = [
+        tf.Variable(tf.random.stateless_normal([GEMM_SIZE // cores, GEMM_SIZE], [0, core]))
+        for core in range(cores)
+    ]
     right = tf.Variable(tf.random.stateless_normal([GEMM_SIZE, GEMM_SIZE], [1, 0]))
 
     @tf.function
@@ -96,7 +113,9 @@ def update_graph(learner: Learner, view: ReplayView) -> tf.types.experimental.Co
     return tf.function(learner.update_once).get_concrete_function(*arguments)
 
 
-def measure(seconds: float, work: dict[str, tuple[Callable[[], object], float]]) -> dict[str, float]:
+def measure(
+    seconds: float, work: dict[str, tuple[Callable[[], object], float]]
+) -> dict[str, float]:
     """Calls the works in turns; returns the median of amount per second for each."""
     for call, _ in work.values():
         call()

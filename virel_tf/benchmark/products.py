@@ -1,4 +1,7 @@
-"""The matrix products of a compiled function: how much they compute, and how fast they are with nothing around them."""
+"""The matrix products of a compiled function.
+
+How much they compute, and how fast they are with nothing around them.
+"""
 
 from __future__ import annotations
 
@@ -25,9 +28,15 @@ class Product(NamedTuple):
 
 def products_of(function: tf.types.experimental.ConcreteFunction) -> list[Product]:
     """Every matrix product in the graph, whose shapes must be static."""
-    return [Product(*(tuple(factor.shape) for factor in op.inputs), op.get_attr("transpose_a"),
-                    op.get_attr("transpose_b"))
-            for op in function.graph.get_operations() if op.type == "MatMul"]
+    return [
+        Product(
+            *(tuple(factor.shape) for factor in op.inputs),
+            op.get_attr("transpose_a"),
+            op.get_attr("transpose_b"),
+        )
+        for op in function.graph.get_operations()
+        if op.type == "MatMul"
+    ]
 
 
 def bare_products(products: list[Product], cores: int, times: int) -> Callable[[], object]:
@@ -38,17 +47,30 @@ def bare_products(products: list[Product], cores: int, times: int) -> Callable[[
     shares: list[list[Product]] = [[] for _ in range(cores)]
     for product in sorted(products, key=lambda product: product.flops, reverse=True):
         min(shares, key=lambda share: sum(other.flops for other in share)).append(product)
-    # Each product has factors of its own, as in an update; with shared ones TensorFlow would do equal products once.
-    factors = [[[tf.Variable(tf.random.stateless_normal(shape, [1, 2])) for shape in (product.left, product.right)]
-                for product in share] for share in shares]
+    # Each product has factors of its own, as in an update; with shared ones TensorFlow would do
+    # equal products once.
+    factors = [
+        [
+            [
+                tf.Variable(tf.random.stateless_normal(shape, [1, 2]))
+                for shape in (product.left, product.right)
+            ]
+            for product in share
+        ]
+        for share in shares
+    ]
 
     def multiply(share: list[Product], pairs: list[list[tf.Variable]]) -> tf.Tensor:
         total = tf.constant(0.0)
         for _ in tf.range(times):
             for product, (left, right) in zip(share, pairs, strict=True):
                 with tf.control_dependencies([total]):  # one core's products come one after another
-                    result = tf.matmul(left, right, transpose_a=product.transpose_left,
-                                       transpose_b=product.transpose_right)
+                    result = tf.matmul(
+                        left,
+                        right,
+                        transpose_a=product.transpose_left,
+                        transpose_b=product.transpose_right,
+                    )
                 total += result[0, 0]
         return total
 

@@ -19,7 +19,10 @@ from virel_tf.errors import ConfigError, RunError
 
 
 class Step(NamedTuple):
-    """What one step gives. Where `terminated`, nothing follows; where only `truncated`, values bootstrap."""
+    """What one step gives. Where `terminated`, nothing follows.
+
+    Where only `truncated`, values bootstrap.
+    """
 
     observation: np.ndarray
     reward: float
@@ -30,7 +33,9 @@ class Step(NamedTuple):
 class Environment:
     """A gymnasium environment with one shape of interface; see `make_env`."""
 
-    def __init__(self, env: gymnasium.Env, path_length: int | None = None, own_units: bool = False) -> None:
+    def __init__(
+        self, env: gymnasium.Env, path_length: int | None = None, own_units: bool = False
+    ) -> None:
         box = env.action_space
         self.observation_space, self.action_space = env.observation_space, box
         self._env = env
@@ -57,7 +62,10 @@ class Environment:
         return self._flatten(observation)
 
     def step(self, action: np.ndarray) -> Step:
-        """One step with an action in [-1, 1]^A, or in the environment's own units; what lies outside is clipped."""
+        """One step with an action in [-1, 1]^A, or in the environment's own units.
+
+        What lies outside is clipped.
+        """
         observation, reward, terminated, truncated, _ = self._env.step(self._scale(action))
         self._steps += 1
         if self._steps >= self._path_length and not terminated:
@@ -69,7 +77,10 @@ class Environment:
         return pickle.dumps((self._steps, capture_state(self._env)))
 
     def set_state(self, state: bytes) -> None:
-        """Goes on where `get_state` was called, in this process or another; no reset is needed before."""
+        """Goes on where `get_state` was called, in this process or another.
+
+        No reset is needed before.
+        """
         try:
             steps, inner = pickle.loads(state)
         except Exception as error:
@@ -88,7 +99,9 @@ class Environment:
 
     @property
     def frames_per_second(self) -> float:
-        """How fast pictures of its steps must follow each other to be as fast as the environment is."""
+        """How fast pictures of its steps must follow each other to be as fast as the environment
+        is.
+        """
         return float(self._env.metadata.get("render_fps", 30))
 
     def close(self) -> None:
@@ -103,13 +116,18 @@ class Environment:
         return scaled.astype(self._action_dtype).reshape(self._action_shape)
 
 
-def make_env(env_id: str, path_length: int | None = None, fallback_length: int | None = None, own_units: bool = False,
-             render_mode: str | None = None) -> Environment:
+def make_env(
+    env_id: str,
+    path_length: int | None = None,
+    fallback_length: int | None = None,
+    own_units: bool = False,
+    render_mode: str | None = None,
+) -> Environment:
     """The gymnasium environment `env_id`, whose episodes are truncated after `path_length` steps.
 
-    The environment's own time limit holds as well; one that has none gets `fallback_length` where no path_length is
-    given. Where `own_units`, actions are not in [-1, 1] but what the environment itself takes. An id that cannot be
-    used raises a ConfigError naming --env.
+    The environment's own time limit holds as well; one that has none gets `fallback_length` where
+    no path_length is given. Where `own_units`, actions are not in [-1, 1] but what the environment
+    itself takes. An id that cannot be used raises a ConfigError naming --env.
     """
     env = _make(env_id, render_mode)
     problem = _problem(env)
@@ -129,24 +147,35 @@ def _make(env_id: str, render_mode: str | None) -> gymnasium.Env:
     try:
         with _without_warnings():
             # Not every environment takes a render_mode.
-            return gymnasium.make(env_id, disable_env_checker=True,
-                                  **({"render_mode": render_mode} if render_mode else {}))
+            return gymnasium.make(
+                env_id,
+                disable_env_checker=True,
+                **({"render_mode": render_mode} if render_mode else {}),
+            )
     except gymnasium.error.DependencyNotInstalled as error:
-        raise ConfigError(f"--env: {env_id} needs a package that is missing: {_one_line(error)}") from error
+        raise ConfigError(
+            f"--env: {env_id} needs a package that is missing: {_one_line(error)}"
+        ) from error
     except gymnasium.error.Error as error:
         if env_id in gymnasium.registry:
             raise ConfigError(f"--env: {env_id} cannot be made: {_one_line(error)}") from error
-        raise ConfigError(f"--env: {env_id!r} is not known to gymnasium{_suggestion(env_id)}") from error
+        raise ConfigError(
+            f"--env: {env_id!r} is not known to gymnasium{_suggestion(env_id)}"
+        ) from error
     except ImportError as error:
         successors = _successors(env_id)
         if successors:
-            raise ConfigError(f"--env: {env_id} is no longer part of gymnasium; "
-                              f"use {' or '.join(successors)}") from error
+            raise ConfigError(
+                f"--env: {env_id} is no longer part of gymnasium; use {' or '.join(successors)}"
+            ) from error
         raise ConfigError(f"--env: {env_id} cannot be imported: {_one_line(error)}") from error
 
 
 def _follow(env: gymnasium.Env) -> None:
-    """Draws through the model's own camera that goes along, where it has one: the default one stays where it is."""
+    """Draws through the model's own camera that goes along, where it has one.
+
+    The default one stays where it is.
+    """
     renderer = getattr(env.unwrapped, "mujoco_renderer", None)
     if renderer is not None:
         import mujoco
@@ -163,12 +192,18 @@ def _problem(env: gymnasium.Env) -> str | None:
     if not (np.isfinite(actions.low).all() and np.isfinite(actions.high).all()):
         return "an action space without bounds; a Box with finite low and high is needed"
     if not observations.is_np_flattenable:
-        return f"observations ({type(observations).__name__}) that cannot be made a vector of fixed length"
+        return (
+            f"observations ({type(observations).__name__}) that cannot be made a vector of fixed"
+            " length"
+        )
     return None
 
 
 def _flattener(space: gymnasium.Space) -> Callable[[Any], np.ndarray]:
-    """Observation to a float32 vector of its own memory: an environment may go on writing into what it returned."""
+    """Observation to a float32 vector of its own memory.
+
+    An environment may go on writing into what it returned.
+    """
     if isinstance(space, gymnasium.spaces.Box):
         return lambda observation: np.array(observation, np.float32).reshape(-1)
     return lambda observation: np.array(gymnasium.spaces.flatten(space, observation), np.float32)
@@ -176,7 +211,8 @@ def _flattener(space: gymnasium.Space) -> Callable[[Any], np.ndarray]:
 
 @contextlib.contextmanager
 def _without_warnings() -> Iterator[None]:
-    """Keeps quiet that v4 is not the newest version, and that MuJoCo would write some models differently.
+    """Keeps quiet that v4 is not the newest version, and that MuJoCo would write some models
+    differently.
 
     MuJoCo would print the latter and also leave a MUJOCO_LOG.TXT where the program runs.
     """
@@ -202,18 +238,26 @@ def _suggestion(env_id: str) -> str:
         return ""
     best = newest[close[0]].id
     same_version = _family(best) + env_id.removeprefix(_family(env_id))
-    if same_version in gymnasium.registry and not callable(gymnasium.registry[same_version].entry_point):
+    if same_version in gymnasium.registry and not callable(
+        gymnasium.registry[same_version].entry_point
+    ):
         best = same_version
     return f" (did you mean {best}?)"
 
 
 def _successors(env_id: str) -> list[str]:
-    """What to use in place of a removed version; gymnasium keeps those, made by a function that only raises."""
+    """What to use in place of a removed version.
+
+    Gymnasium keeps those, made by a function that only raises.
+    """
     spec = gymnasium.registry.get(env_id)
     if spec is None or not callable(spec.entry_point):
         return []
-    return [other.id for other in gymnasium.registry.values()
-            if _family(other.id) == _family(env_id) and other.entry_point != spec.entry_point]
+    return [
+        other.id
+        for other in gymnasium.registry.values()
+        if _family(other.id) == _family(env_id) and other.entry_point != spec.entry_point
+    ]
 
 
 def _family(env_id: str) -> str:

@@ -1,11 +1,15 @@
 """An environment's complete state as bytes, so that a resumed run goes on bit for bit.
 
-gymnasium has no such thing, so the chain of wrappers is walked and every attribute sorted into one of three kinds:
+gymnasium has no such thing, so the chain of wrappers is walked and every attribute sorted into one
+of three kinds:
 
 - state: plain values, random generators and MuJoCo's data. Saved and restored.
-- fixed: what making the environment anew gives again, such as spaces, models, renderers and functions. Left alone.
-- foreign: everything else (a physics engine's handle, an object of a class unknown here). It cannot be saved;
-  `foreign_parts` names it, and a run resumed with such an environment may differ from an uninterrupted one.
+- fixed: what making the environment anew gives again, such as spaces, models, renderers and
+functions. Left alone.
+- foreign: everything else (a physics engine's handle, an object of a class unknown here). It cannot
+be saved;
+  `foreign_parts` names it, and a run resumed with such an environment may differ from an
+  uninterrupted one.
 
 The bytes hold a pickle: restore only what you trust.
 """
@@ -26,39 +30,76 @@ from virel_tf.errors import RunError
 
 STATE, FIXED, FOREIGN = "state", "fixed", "foreign"
 
-PLAIN_TYPES = (int, float, complex, bool, str, bytes, type(None), np.random.Generator, np.random.RandomState,
-               random.Random)
+PLAIN_TYPES = (
+    int,
+    float,
+    complex,
+    bool,
+    str,
+    bytes,
+    type(None),
+    np.random.Generator,
+    np.random.RandomState,
+    random.Random,
+)
 CONTAINER_TYPES = (tuple, list, dict, set, frozenset, deque)
-FIXED_TYPES = (gymnasium.Space, gymnasium.envs.registration.EnvSpec, type, np.dtype, types.FunctionType,
-               types.BuiltinFunctionType, types.MethodType, types.ModuleType)
+FIXED_TYPES = (
+    gymnasium.Space,
+    gymnasium.envs.registration.EnvSpec,
+    type,
+    np.dtype,
+    types.FunctionType,
+    types.BuiltinFunctionType,
+    types.MethodType,
+    types.ModuleType,
+)
 FIXED_MODULES = ("mujoco", "pygame", "gymnasium.envs.mujoco.mujoco_rendering")
-# How the environment was made. A path or a render mode of the old process has no place in the new one.
-CONSTRUCTION = frozenset({"_saved_kwargs", "_ezpickle_args", "_ezpickle_kwargs", "fullpath", "metadata", "render_mode"})
+# How the environment was made. A path or a render mode of the old process has no place in the new
+# one.
+CONSTRUCTION = frozenset(
+    {"_saved_kwargs", "_ezpickle_args", "_ezpickle_kwargs", "fullpath", "metadata", "render_mode"}
+)
 
 
 def capture_state(env: gymnasium.Env) -> bytes:
     """Everything in `env` that can change, as far as `foreign_parts` does not list it."""
     layers = _layers(env)
-    saved = [{"layer": _name(layer),
-              "present": sorted(vars(layer)),
-              "state": {name: value for name, value in vars(layer).items() if _kind(name, value, layers) == STATE}}
-             for layer in layers]
-    # One pickle for all layers: objects that two attributes share stay shared. MuJoCo's is nearly all zeros.
+    saved = [
+        {
+            "layer": _name(layer),
+            "present": sorted(vars(layer)),
+            "state": {
+                name: value
+                for name, value in vars(layer).items()
+                if _kind(name, value, layers) == STATE
+            },
+        }
+        for layer in layers
+    ]
+    # One pickle for all layers: objects that two attributes share stay shared. MuJoCo's is nearly
+    # all zeros.
     return zlib.compress(pickle.dumps(saved, pickle.HIGHEST_PROTOCOL), 1)
 
 
 def restore_state(env: gymnasium.Env, state: bytes) -> None:
-    """Puts `env`, made like the one `state` was captured from, into that state; it need not have been reset."""
+    """Puts `env`, made like the one `state` was captured from, into that state.
+
+    It need not have been reset.
+    """
     layers = _layers(env)
     # Damaged bytes can make pickle raise nearly anything.
     try:
         saved = pickle.loads(zlib.decompress(state))
         names = [part["layer"] for part in saved]
     except Exception as error:
-        raise RunError(f"the saved state of the environment cannot be read ({type(error).__name__})") from error
+        raise RunError(
+            f"the saved state of the environment cannot be read ({type(error).__name__})"
+        ) from error
     if names != [_name(layer) for layer in layers]:
-        raise RunError(f"the saved state belongs to another environment: {' in '.join(reversed(names))}, not "
-                       f"{' in '.join(_name(layer) for layer in reversed(layers))}")
+        raise RunError(
+            f"the saved state belongs to another environment: {' in '.join(reversed(names))}, not "
+            f"{' in '.join(_name(layer) for layer in reversed(layers))}"
+        )
     for layer, part in zip(layers, saved, strict=True):
         attributes = vars(layer)
         for name in attributes.keys() - set(part["present"]):
@@ -71,10 +112,17 @@ def restore_state(env: gymnasium.Env, state: bytes) -> None:
 
 
 def foreign_parts(env: gymnasium.Env) -> list[str]:
-    """The parts of `env` whose state cannot be captured, as 'Layer.attribute'; best asked after a reset."""
+    """The parts of `env` whose state cannot be captured, as 'Layer.attribute'.
+
+    Best asked after a reset.
+    """
     layers = _layers(env)
-    return [f"{type(layer).__name__}.{name}" for layer in layers for name, value in vars(layer).items()
-            if _kind(name, value, layers) == FOREIGN]
+    return [
+        f"{type(layer).__name__}.{name}"
+        for layer in layers
+        for name, value in vars(layer).items()
+        if _kind(name, value, layers) == FOREIGN
+    ]
 
 
 def _layers(env: gymnasium.Env) -> list[gymnasium.Env]:
@@ -138,10 +186,11 @@ def _from_module(value: Any, modules: tuple[str, ...]) -> bool:
 
 
 def _copy_mujoco_data(saved: Any, layer: gymnasium.Env, name: str) -> None:
-    """Copies all of MjData, derived quantities too, into the environment's own, which its renderer also holds.
+    """Copies all of MjData, derived quantities too, into the environment's own, which its renderer
+    also holds.
 
-    Positions and velocities alone would not do: the solver starts from its last solution, and some rewards read
-    derived quantities before they step.
+    Positions and velocities alone would not do: the solver starts from its last solution, and some
+    rewards read derived quantities before they step.
     """
     import mujoco
 

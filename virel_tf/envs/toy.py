@@ -14,13 +14,16 @@ NAN_STEPS = 20
 class EndlessReward(gymnasium.Env):
     """Reward 1 at every step, for ever: only the time limit cuts it.
 
-    The value is 1 / (1 - discount), and only a learner that bootstraps where an episode is truncated finds it.
+    The value is 1 / (1 - discount), and only a learner that bootstraps where an episode is
+    truncated finds it.
     """
 
     observation_space = gymnasium.spaces.Box(-1.0, 1.0, (1,), np.float32)
     action_space = gymnasium.spaces.Box(-1.0, 1.0, (1,), np.float32)
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict]:
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[np.ndarray, dict]:
         super().reset(seed=seed)
         return np.ones(1, np.float32), {}
 
@@ -29,12 +32,17 @@ class EndlessReward(gymnasium.Env):
 
 
 class Echo(gymnasium.Env):
-    """One step, in which the action should repeat the observation; the reward is -10 times the squared miss."""
+    """One step, in which the action should repeat the observation.
+
+    The reward is -10 times the squared miss.
+    """
 
     observation_space = gymnasium.spaces.Box(-0.8, 0.8, (1,), np.float32)
     action_space = gymnasium.spaces.Box(-1.0, 1.0, (1,), np.float32)
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict]:
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[np.ndarray, dict]:
         super().reset(seed=seed)
         self.wanted = self.np_random.uniform(-0.8, 0.8, 1).astype(np.float32)
         return self.wanted, {}
@@ -56,7 +64,9 @@ class NaN(gymnasium.Env):
         self.where = where
         self.total_steps = 0
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict]:
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[np.ndarray, dict]:
         super().reset(seed=seed)
         return np.zeros(1, np.float32), {}
 
@@ -70,8 +80,14 @@ class NaN(gymnasium.Env):
 
 def register() -> None:
     """Makes the toys known to gymnasium."""
-    gymnasium.register("virel_tf/EndlessReward-v0", f"{__name__}:EndlessReward", max_episode_steps=ENDLESS_STEPS)
+    gymnasium.register(
+        "virel_tf/EndlessReward-v0", f"{__name__}:EndlessReward", max_episode_steps=ENDLESS_STEPS
+    )
     gymnasium.register("virel_tf/Echo-v0", f"{__name__}:Echo")
     gymnasium.register("virel_tf/NaN-v0", f"{__name__}:NaN", max_episode_steps=NAN_STEPS)
-    gymnasium.register("virel_tf/NaNReward-v0", f"{__name__}:NaN", max_episode_steps=NAN_STEPS,
-                       kwargs={"where": "reward"})
+    gymnasium.register(
+        "virel_tf/NaNReward-v0",
+        f"{__name__}:NaN",
+        max_episode_steps=NAN_STEPS,
+        kwargs={"where": "reward"},
+    )

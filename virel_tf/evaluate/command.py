@@ -1,4 +1,6 @@
-"""`virel-tf evaluate`: a run's policy, or an exported one, in its environment, with the mean action."""
+"""`virel-tf evaluate`: a run's policy, or an exported one, in its environment, with the mean
+action.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +19,13 @@ from virel_tf.export.load import load_policy
 from virel_tf.networks.actor import Actor
 
 
-def evaluate_run(run_dir: str, policy: str, episodes: int, seed: int, video: str = "") -> dict[str, Any]:
-    """Plays `episodes` whole episodes with a run's best or last policy; returns their returns and lengths."""
+def evaluate_run(
+    run_dir: str, policy: str, episodes: int, seed: int, video: str = ""
+) -> dict[str, Any]:
+    """Plays `episodes` whole episodes with a run's best or last policy.
+
+    Returns their returns and lengths.
+    """
     config = read_run(run_dir)
     runtime.configure(config.threads)
     weights = read_weights(run_dir, policy)
@@ -38,20 +45,35 @@ def evaluate_export(path: str, episodes: int, seed: int, video: str = "") -> dic
         raise ConfigError(f"--policy: {error}, or, with --run_dir, one of best, last") from None
     about = policy.metadata
     environment = dict(env_id=about["env"], fallback_length=about["path_length"], own_units=True)
-    about = dict(env=about["env"], variant=about["variant"], policy=str(policy.folder), step=about["step"])
+    about = dict(
+        env=about["env"], variant=about["variant"], policy=str(policy.folder), step=about["step"]
+    )
     return about | play(policy, make_env(**environment), episodes, seed, video, environment)
 
 
-def play(act: Callable[[np.ndarray], np.ndarray], env: Environment, episodes: int, seed: int, video: str,
-         environment: dict[str, Any]) -> dict[str, Any]:
+def play(
+    act: Callable[[np.ndarray], np.ndarray],
+    env: Environment,
+    episodes: int,
+    seed: int,
+    video: str,
+    environment: dict[str, Any],
+) -> dict[str, Any]:
     """Plays episodes, and films them where a file is named, in another `make_env(**environment)`."""
     studio = Studio(video) if video else None
     recorder = Recorder(env)
     # Each episode has its own seed; asking for one step's worth of evaluation plays exactly one.
-    played = [evaluate_policy(act, recorder, seed + episode, steps=1) for episode in range(episodes)]
+    played = [
+        evaluate_policy(act, recorder, seed + episode, steps=1) for episode in range(episodes)
+    ]
     env.close()
     if studio:
         studio.film(environment, recorder.episodes)
     result = Evaluation([one.returns[0] for one in played], [one.lengths[0] for one in played])
-    return dict(episodes=episodes, return_mean=result.mean, return_std=result.std, returns=result.returns,
-                lengths=result.lengths) | (dict(video=video) if video else {})
+    return dict(
+        episodes=episodes,
+        return_mean=result.mean,
+        return_std=result.std,
+        returns=result.returns,
+        lengths=result.lengths,
+    ) | (dict(video=video) if video else {})

@@ -23,17 +23,25 @@ class Evaluation(NamedTuple):
 
     @property
     def std(self) -> float:
-        """Standard deviation of the returns (of these episodes, not an estimate of all: one episode gives 0)."""
+        """Standard deviation of the returns (of these episodes, not an estimate of all.
+
+        One episode gives 0).
+        """
         return float(np.std(self.returns))
 
 
-def evaluate_policy(act: Callable[[np.ndarray], np.ndarray], env: Environment, seed: int, steps: int,
-                    episodes: int = 0) -> Evaluation:
+def evaluate_policy(
+    act: Callable[[np.ndarray], np.ndarray],
+    env: Environment,
+    seed: int,
+    steps: int,
+    episodes: int = 0,
+) -> Evaluation:
     """Plays `episodes` whole episodes with `act` (observation [D] -> action [A] in [-1, 1]).
 
-    Where episodes is 0, as many as fit into `steps` steps: at least one, and another one only while it would still fit
-    if it were as long as the last.
-    Only the first reset is seeded, so the result depends on nothing before it and episodes differ.
+    Where episodes is 0, as many as fit into `steps` steps: at least one, and another one only while
+    it would still fit if it were as long as the last. Only the first reset is seeded, so the result
+    depends on nothing before it and episodes differ.
     """
     evaluation = Evaluation([], [])
     observation = env.reset(seed)
@@ -50,8 +58,9 @@ def evaluate_policy(act: Callable[[np.ndarray], np.ndarray], env: Environment, s
         observation = env.reset()
 
 
-def _play_episode(act: Callable[[np.ndarray], np.ndarray], env: Environment,
-                  observation: np.ndarray) -> tuple[float, int]:
+def _play_episode(
+    act: Callable[[np.ndarray], np.ndarray], env: Environment, observation: np.ndarray
+) -> tuple[float, int]:
     episode_return, length = 0.0, 0
     while True:
         step = env.step(act(observation))

@@ -20,14 +20,19 @@ from virel_tf.networks.policy_file import SavedWeights, read_policy
 
 
 def read_run(run_dir: str | Path) -> Config:
-    """The settings of the run in a folder; ConfigError where there is none that this process knows."""
+    """The settings of the run in a folder.
+
+    ConfigError where there is none that this process knows.
+    """
     if not (Path(run_dir) / "config.json").is_file():
         raise ConfigError(f"--run_dir: {run_dir} holds no run (no config.json there)")
     saved = read_config(Path(run_dir))
     if saved["variant"] not in RECIPES:
-        raise ConfigError(f"--run_dir: {run_dir} is a run of {saved['variant']!r}, which does not ship with the "
-                          "package; call virel_tf.register, as its training did, and this command's function from "
-                          "Python")
+        raise ConfigError(
+            f"--run_dir: {run_dir} is a run of {saved['variant']!r}, which does not ship with the"
+            " package; call virel_tf.register, as its training did, and this command's function"
+            " from Python"
+        )
     return Config(**saved)
 
 
@@ -37,13 +42,18 @@ def policy_path(run_dir: str | Path, which: str) -> Path:
 
 
 def read_weights(run_dir: str | Path, which: str) -> SavedWeights:
-    """A run's best or last policy, or that of a step whose checkpoint it keeps; ConfigError where there is none."""
+    """A run's best or last policy, or that of a step whose checkpoint it keeps.
+
+    ConfigError where there is none.
+    """
     if which.isdecimal():
         return read_checkpointed(run_dir, int(which))
     path = policy_path(run_dir, which)
     if not path.is_file():
-        raise ConfigError(f"--run_dir: {run_dir} holds no {which} policy yet ({path.name} comes with the first "
-                          f"{'evaluation' if which == 'best' else 'checkpoint'})")
+        raise ConfigError(
+            f"--run_dir: {run_dir} holds no {which} policy yet ({path.name} comes with the first "
+            f"{'evaluation' if which == 'best' else 'checkpoint'})"
+        )
     return read_policy(path)
 
 
@@ -51,8 +61,10 @@ def read_checkpointed(run_dir: str | Path, step: int) -> SavedWeights:
     """The policy in a run's checkpoint."""
     kept = CheckpointStore(Path(run_dir) / "checkpoints").kept()
     if step not in kept:
-        raise ConfigError(f"--policy: {run_dir} keeps no checkpoint of step {step}; it must be one of "
-                          f"{', '.join([*POLICIES, *map(str, kept)])}")
+        raise ConfigError(
+            f"--policy: {run_dir} keeps no checkpoint of step {step}; it must be one of "
+            f"{', '.join([*POLICIES, *map(str, kept)])}"
+        )
     return SavedWeights.of_learner(kept[step], step, read_arrays(kept[step]))
 
 
@@ -65,7 +77,9 @@ def restore_policy(config: Config, env: Environment, weights: SavedWeights) -> P
 
 
 def restore_critics(config: Config, env: Environment, weights: SavedWeights) -> Critics | None:
-    """The critics of the same moment, or None where the file is of a version that did not keep them."""
+    """The critics of the same moment, or None where the file is of a version that did not keep
+    them.
+    """
     with float32_layers():
         critics = Critics(config, config.recipe, env.observation_size, env.action_size)
     if not all(weights.holds(model) for model in critics.online):
@@ -77,7 +91,9 @@ def restore_critics(config: Config, env: Environment, weights: SavedWeights) -> 
 
 @contextlib.contextmanager
 def float32_layers() -> Iterator[None]:
-    """Networks made within compute in float32, as the policy does whenever it acts, whatever trained it."""
+    """Networks made within compute in float32, as the policy does whenever it acts, whatever
+    trained it.
+    """
     before = keras.config.dtype_policy()
     keras.config.set_dtype_policy("float32")
     try:

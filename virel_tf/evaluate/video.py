@@ -1,7 +1,8 @@
 """Films of a policy at work, on machines without a screen too.
 
-The pictures are drawn in a process of its own, which plays the same actions again: Mesa, which draws where there is no
-GPU, and TensorFlow each bring an LLVM, and a process with both ends in a segmentation fault.
+The pictures are drawn in a process of its own, which plays the same actions again: Mesa, which
+draws where there is no GPU, and TensorFlow each bring an LLVM, and a process with both ends in a
+segmentation fault.
 """
 
 from __future__ import annotations
@@ -53,34 +54,54 @@ class Recorder:
 
 
 class Studio:
-    """Where a film can be made: fails (ConfigError) before anything is played if that is nowhere."""
+    """Where a film can be made.
+
+    Fails (ConfigError) before anything is played if that is nowhere.
+    """
 
     def __init__(self, path: str) -> None:
         self.path = path
         for package in ("imageio", *(["imageio_ffmpeg"] if path.lower().endswith(".mp4") else [])):
             if importlib.util.find_spec(package) is None:
-                raise ConfigError(f"--video: {path} needs the package {package}; install virel_tf[video]")
+                raise ConfigError(
+                    f"--video: {path} needs the package {package}; install virel_tf[video]"
+                )
         self.backend = os.environ.get("MUJOCO_GL") or next(filter(draws, BACKENDS), None)
 
     def film(self, environment: dict[str, Any], episodes: list[Episode]) -> None:
         """Writes the episodes of `make_env(**environment)` to the file."""
         settings = os.environ | ({"MUJOCO_GL": self.backend} if self.backend else {})
-        child = subprocess.run([sys.executable, "-c", f"from {__name__} import main; main()"], env=settings,
-                               input=pickle.dumps((self.path, environment, episodes)), capture_output=True)
+        child = subprocess.run(
+            [sys.executable, "-c", f"from {__name__} import main; main()"],
+            env=settings,
+            input=pickle.dumps((self.path, environment, episodes)),
+            capture_output=True,
+        )
         if child.returncode:
             with contextlib.suppress(OSError):
                 unfinished(self.path).unlink()
             if not self.backend:
-                raise ConfigError("--video: MuJoCo can draw neither with EGL nor with OSMesa here; install one of them "
-                                  "(Debian: libegl1 or libosmesa6)")
+                raise ConfigError(
+                    "--video: MuJoCo can draw neither with EGL nor with OSMesa here; install one of"
+                    " them (Debian: libegl1 or libosmesa6)"
+                )
             last = (child.stderr.decode().split("\n")[:-1] or [f"exit code {child.returncode}"])[-1]
             raise RunError(f"cannot film into {self.path}: {last}")
 
 
 def draws(backend: str) -> bool:
-    """Whether MuJoCo can draw this way. Asked of another process: MuJoCo chooses once, as it is imported."""
-    return subprocess.run([sys.executable, "-c", PROBE], env=os.environ | {"MUJOCO_GL": backend},
-                          capture_output=True).returncode == 0
+    """Whether MuJoCo can draw this way.
+
+    Asked of another process: MuJoCo chooses once, as it is imported.
+    """
+    return (
+        subprocess.run(
+            [sys.executable, "-c", PROBE],
+            env=os.environ | {"MUJOCO_GL": backend},
+            capture_output=True,
+        ).returncode
+        == 0
+    )
 
 
 def main() -> None:
@@ -95,7 +116,11 @@ def draw(path: str, environment: dict[str, Any], episodes: list[Episode]) -> Non
     env = make_env(**environment, render_mode="rgb_array")
     every = math.ceil(env.frames_per_second / MOST_FRAMES)
     fps = env.frames_per_second / every
-    how = dict(duration=1000 / fps, loop=0) if path.lower().endswith(".gif") else dict(fps=fps, macro_block_size=2)
+    how = (
+        dict(duration=1000 / fps, loop=0)
+        if path.lower().endswith(".gif")
+        else dict(fps=fps, macro_block_size=2)
+    )
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     with imageio.get_writer(unfinished(path), **how) as film:
         for episode in episodes:

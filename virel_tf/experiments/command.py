@@ -1,7 +1,8 @@
-"""`virel-tf experiment`: keeps the cells of a grid running until each has come to its end, or has failed.
+"""`virel-tf experiment`: keeps the cells of a grid running until each has come to its end, or has
+failed.
 
-Nothing is remembered between two calls but what the runs' own folders hold, so the same command goes on from there,
-and a single run that was made before counts as a cell.
+Nothing is remembered between two calls but what the runs' own folders hold, so the same command
+goes on from there, and a single run that was made before counts as a cell.
 """
 
 from __future__ import annotations
@@ -38,7 +39,9 @@ class Pool(Protocol):
 
 
 def run_experiment(options: ExperimentOptions, training: dict[str, Any]) -> int:
-    """Runs the grid; returns 0 where all cells came to their end, 1 where one failed, 128 + n after signal n."""
+    """Runs the grid; returns 0 where all cells came to their end, 1 where one failed, 128 + n after
+    signal n.
+    """
     if options.ray_address:  # a task on another machine is started in another folder
         options = dataclasses.replace(options, out=str(Path(options.out).absolute()))
     cells = make_cells(options, training)
@@ -46,7 +49,8 @@ def run_experiment(options: ExperimentOptions, training: dict[str, Any]) -> int:
     table = Table()
     for note in notes_on(options, cells):
         table.message(f"virel-tf: {note}")
-    pool = make_pool(options, table)  # Ray takes SIGTERM for itself as it starts, so the wish to stop is heard after it
+    # Ray takes SIGTERM for itself as it starts, so the wish to stop is heard after it
+    pool = make_pool(options, table)
     experiment = Experiment(cells, pool, table, Path(options.out))
     with StopRequest() as stop:
         try:
@@ -55,8 +59,11 @@ def run_experiment(options: ExperimentOptions, training: dict[str, Any]) -> int:
             late = pool.stop()
             experiment.put_down()
     if stop.signal:
-        told = f"; not saved in time, so gone back to their newest checkpoints: {', '.join(late)}" if late else \
-            ", and the running cells saved"
+        told = (
+            f"; not saved in time, so gone back to their newest checkpoints: {', '.join(late)}"
+            if late
+            else ", and the running cells saved"
+        )
         table.message(f"stopped{told}; the same command goes on from there")
         return stop.exit_code
     code = experiment.conclude()
@@ -68,7 +75,9 @@ def notes_on(options: ExperimentOptions, cells: list[Cell]) -> list[str]:
     """A line for each flag that is given or swept over and has no effect."""
     notes = [note for cell in cells for note in notes_on_unused(cell.config, cell.given)]
     if options.gpus_per_run and not options.ray_address:
-        notes.append("--gpus_per_run has no effect on this machine's runs: it belongs to --ray_address")
+        notes.append(
+            "--gpus_per_run has no effect on this machine's runs: it belongs to --ray_address"
+        )
     return list(dict.fromkeys(notes))
 
 
@@ -76,8 +85,10 @@ def tell_report(out: Path, table: Table) -> None:
     """Writes the report on all runs in the folder, and says where it is."""
     try:
         from virel_tf.experiments.report import write_report
+
         page, missing = write_report([out], out / "report")
-    except Exception as error:  # the runs are there, and the exit code tells of them, whatever happens to the report
+    # the runs are there, and the exit code tells of them, whatever happens to the report
+    except Exception as error:
         known = isinstance(error, (ConfigError, RunError))
         table.message(f"virel-tf: no report was written: {error if known else repr(error)}")
         return
@@ -90,8 +101,14 @@ def make_pool(options: ExperimentOptions, table: Table) -> Pool:
     """This machine, or a Ray cluster where one is named."""
     if options.ray_address:
         from virel_tf.experiments.ray_pool import RayPool
-        return RayPool(options.ray_address, options.cpus_per_run, options.gpus_per_run, options.jobs,
-                       table.message)
+
+        return RayPool(
+            options.ray_address,
+            options.cpus_per_run,
+            options.gpus_per_run,
+            options.jobs,
+            table.message,
+        )
     return LocalPool(options.jobs or max(1, cores(0) // options.cpus_per_run))
 
 
@@ -102,14 +119,18 @@ class Experiment:
         self.cells, self.pool, self.table, self.out = cells, pool, table, out
         self.state = {cell.name: "waiting" for cell in cells}
         self.reason: dict[str, str] = {}
-        self.deaths: dict[str, tuple[int, str]] = {}  # how often killed in a row, and with which checkpoint
+        self.deaths: dict[
+            str, tuple[int, str]
+        ] = {}  # how often killed in a row, and with which checkpoint
 
     def run(self, stop: StopRequest) -> None:
         """Until every cell is done or has failed, or the user wants to stop."""
         for cell in self.cells:
             if finished(cell.folder, cell.config.total_steps):
                 self.state[cell.name] = "done"
-        while not stop.signal and not {"waiting", "running", "elsewhere"}.isdisjoint(self.state.values()):
+        while not stop.signal and not {"waiting", "running", "elsewhere"}.isdisjoint(
+            self.state.values()
+        ):
             for cell, code in self.pool.ended():
                 self.settle(cell, code)
             self.start_what_fits()
@@ -139,7 +160,10 @@ class Experiment:
                 self.change(cell, "waiting")
 
     def settle(self, cell: Cell, code: int | str) -> None:
-        """What a process leaves behind: a finished run, one to go on with, or a failure; words say why it never was."""
+        """What a process leaves behind.
+
+        A finished run, one to go on with, or a failure; words say why it never was.
+        """
         if isinstance(code, str):
             self.change(cell, "failed", f"cannot be started: {code}")
             return
@@ -147,14 +171,22 @@ class Experiment:
         if finished(cell.folder, cell.config.total_steps):
             self.change(cell, "done")
         elif killed and self.may_live_again(cell):
-            self.change(cell, "waiting", f"its process was ended by signal {-code if code < 0 else code - 128}; going "
-                        "on from its newest checkpoint")
+            self.change(
+                cell,
+                "waiting",
+                f"its process was ended by signal {-code if code < 0 else code - 128}; going "
+                "on from its newest checkpoint",
+            )
         elif killed:
             self.change(cell, "failed", f"killed {LIVES} times in a row at the same checkpoint")
         elif in_use(cell.folder):
             self.change(cell, "elsewhere", "another process trains it")
         else:
-            self.change(cell, "failed", f"{last_line(cell.folder)} (exit code {code}; see {cell.folder / OUTPUT})")
+            self.change(
+                cell,
+                "failed",
+                f"{last_line(cell.folder)} (exit code {code}; see {cell.folder / OUTPUT})",
+            )
 
     def may_live_again(self, cell: Cell) -> bool:
         """Counts a death; a cell that got on since the last one begins to count anew."""
@@ -186,15 +218,25 @@ class Experiment:
             moving = state in ("running", "elsewhere") and in_use(cell.folder)
             if state == "running" and not moving and row.step < total:
                 state = "waiting"  # its process is starting, or a cluster has it in its queue
-            lines.append(Line(cell.name, state, total if state == "done" else row.step, total, row.return_,
-                              row.steps_per_s if moving else 0.0))
+            lines.append(
+                Line(
+                    cell.name,
+                    state,
+                    total if state == "done" else row.step,
+                    total,
+                    row.return_,
+                    row.steps_per_s if moving else 0.0,
+                )
+            )
         return lines
 
     def put_down(self) -> None:
         """After the processes were asked to end: what was running waits for the next time."""
         for cell in self.cells:
             if self.state[cell.name] == "running":
-                self.state[cell.name] = "done" if finished(cell.folder, cell.config.total_steps) else "waiting"
+                self.state[cell.name] = (
+                    "done" if finished(cell.folder, cell.config.total_steps) else "waiting"
+                )
         self.record()
 
     def record(self) -> None:

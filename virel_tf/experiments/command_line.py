@@ -17,12 +17,16 @@ ALWAYS_SHOWN = ("env", "variant", "seed", "total_steps")
 def command_of(settings: dict[str, Any]) -> str:
     """What to type to get a run with these settings."""
     told = told_settings(settings)
-    return shlex.join(["virel-tf", *(f"--{name}={flag_text(value)}" for name, value in told.items())])
+    return shlex.join(
+        ["virel-tf", *(f"--{name}={flag_text(value)}" for name, value in told.items())]
+    )
 
 
 def told_settings(settings: dict[str, Any]) -> dict[str, Any]:
     """The settings from which `all_settings` makes all."""
-    return {name: settings[name] for name in ALWAYS_SHOWN if name in settings} | own_settings(settings)
+    return {name: settings[name] for name in ALWAYS_SHOWN if name in settings} | own_settings(
+        settings
+    )
 
 
 def all_settings(told: dict[str, Any]) -> dict[str, Any]:
@@ -36,7 +40,8 @@ def all_settings(told: dict[str, Any]) -> dict[str, Any]:
 def own_settings(settings: dict[str, Any]) -> dict[str, Any]:
     """The settings that somebody chose: those that neither the defaults nor the preset give.
 
-    A preset that this version does not have stands for itself no longer, so all that differs from the defaults is told.
+    A preset that this version does not have stands for itself no longer, so all that differs from
+    the defaults is told.
     """
     own = dict(settings)
     try:
@@ -50,7 +55,9 @@ def own_settings(settings: dict[str, Any]) -> dict[str, Any]:
 @functools.cache
 def preset_settings(preset: str, env: str, variant: str) -> dict[str, Any]:
     """Every setting as the preset, named or the default one, leaves it."""
-    return {field.name: field.default for field in dataclasses.fields(Config)} | preset_values(preset, env, variant)
+    return {field.name: field.default for field in dataclasses.fields(Config)} | preset_values(
+        preset, env, variant
+    )
 
 
 def flag_text(value: Any) -> str:

@@ -45,7 +45,10 @@ def in_use(folder: Path) -> bool:
 
 
 def newest_checkpoint(folder: Path) -> str:
-    """The name of the newest checkpoint, empty where there is none: it changes as the run gets on."""
+    """The name of the newest checkpoint, empty where there is none.
+
+    It changes as the run gets on.
+    """
     return max((path.name for path in folder.glob("checkpoints/step-*")), default="")
 
 

@@ -1,4 +1,7 @@
-"""The cells of an experiment: environments x variants x seeds x swept settings, each a run of its own."""
+"""The cells of an experiment.
+
+Environments x variants x seeds x swept settings, each a run of its own.
+"""
 
 from __future__ import annotations
 
@@ -50,61 +53,100 @@ class Cell(NamedTuple):
 def make_cells(options: ExperimentOptions, training: dict[str, Any]) -> list[Cell]:
     """All cells, seed by seed, so that an experiment cut short has compared everything a little.
 
-    ConfigError where a value is not allowed or a folder holds a run of other settings: nothing has been started then.
+    ConfigError where a value is not allowed or a folder holds a run of other settings: nothing has
+    been started then.
     """
     envs = split_list("envs", options.envs)
     variants = split_list("variants", options.variants)
     for variant in variants:
         if variant not in RECIPES:
-            raise ConfigError(f"--variants: {variant!r} is not allowed; it must be one of {', '.join(RECIPES)}"
-                              + did_you_mean(variant, RECIPES))
+            raise ConfigError(
+                f"--variants: {variant!r} is not allowed; it must be one of {', '.join(RECIPES)}"
+                + did_you_mean(variant, RECIPES)
+            )
     sweeps = list(read_sweep(options.sweep, training))
     for env in envs:
         try:
             make_env(env).close()
         except ConfigError as error:
             raise ConfigError(str(error).replace("--env:", "--envs:", 1)) from None
-    cells = [make_cell(Path(options.out), options.cpus_per_run, env, variant, seed, swept, training)
-             for seed, env, variant, swept in itertools.product(read_seeds(options.seeds), envs, variants, sweeps)]
+    cells = [
+        make_cell(Path(options.out), options.cpus_per_run, env, variant, seed, swept, training)
+        for seed, env, variant, swept in itertools.product(
+            read_seeds(options.seeds), envs, variants, sweeps
+        )
+    ]
     refuse_same_runs(cells, Path(options.out))
     return cells
 
 
-def make_cell(out: Path, threads: int, env: str, variant: str, seed: int, swept: dict[str, str],
-              training: dict[str, Any]) -> Cell:
-    """One cell. Its folder is the one `virel-tf train` would choose below `out`, so that single runs count too."""
+def make_cell(
+    out: Path,
+    threads: int,
+    env: str,
+    variant: str,
+    seed: int,
+    swept: dict[str, str],
+    training: dict[str, Any],
+) -> Cell:
+    """One cell. Its folder is the one `virel-tf train` would choose below `out`, so that single
+    runs count too.
+    """
     setting = ",".join(f"{name}={value}" for name, value in swept.items())
     name = "/".join(filter(None, [env.replace("/", "_"), variant, setting, f"seed{seed}"]))
-    values = {**training, **read_flags(TRAINING_FLAGS, [f"--{flag}={value}" for flag, value in swept.items()]),
-              "env": env, "variant": variant, "seed": seed, "run_dir": str(out / name), "threads": threads}
+    values = {
+        **training,
+        **read_flags(TRAINING_FLAGS, [f"--{flag}={value}" for flag, value in swept.items()]),
+        "env": env,
+        "variant": variant,
+        "seed": seed,
+        "run_dir": str(out / name),
+        "threads": threads,
+    }
     config = Config(**values)
     try:
         refuse_other_run(config, config.directory)
     except ConfigError as error:
         raise ConfigError(str(error).replace("--run_dir", "--out")) from None
-    return Cell(name, config, tuple(f"--{flag}={flag_text(value)}" for flag, value in values.items()))
+    return Cell(
+        name, config, tuple(f"--{flag}={flag_text(value)}" for flag, value in values.items())
+    )
 
 
 def refuse_same_runs(cells: list[Cell], out: Path) -> None:
-    """ConfigError where two cells, or a cell and a run in another folder of its environment and variant, are one."""
+    """ConfigError where two cells, or a cell and a run in another folder of its environment and
+    variant, are one.
+    """
     places = {out.joinpath(*cell.name.split("/")[:2]) for cell in cells}
-    there = {identity(settings): folder for place in sorted(places) for folder, settings in saved_settings(place)}
+    there = {
+        identity(settings): folder
+        for place in sorted(places)
+        for folder, settings in saved_settings(place)
+    }
     first: dict[tuple[str, int], Cell] = {}
     for cell in cells:
         own = identity(dataclasses.asdict(cell.config))
         other = first.setdefault(own, cell)
         if other is not cell:
-            raise ConfigError(f"--sweep: {other.name} and {cell.name} would be the same run, since they differ in "
-                              "nothing that changes a number; leave one of them out")
+            raise ConfigError(
+                f"--sweep: {other.name} and {cell.name} would be the same run, since they differ in"
+                " nothing that changes a number; leave one of them out"
+            )
         if there.get(own, cell.folder) != cell.folder:
-            raise ConfigError(f"--sweep: {cell.name} would be the same run as {there[own]}, which is there already; "
-                              "leave its values out, or give another --out")
+            raise ConfigError(
+                f"--sweep: {cell.name} would be the same run as {there[own]}, which is there"
+                " already; leave its values out, or give another --out"
+            )
 
 
 def saved_settings(place: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """The folders of runs, plain and swept, in the folder of an environment and variant, and their settings."""
+    """The folders of runs, plain and swept, in the folder of an environment and variant, and their
+    settings.
+    """
     for path in sorted([*place.glob("*/config.json"), *place.glob("*/*/config.json")]):
-        with contextlib.suppress(OSError, ValueError):  # a damaged one is told when its own cell is looked at
+        with contextlib.suppress(
+            OSError, ValueError
+        ):  # a damaged one is told when its own cell is looked at
             saved = json.loads(path.read_text())
             if not lacking_identity(saved):
                 yield path.parent, with_default_settings(saved)
@@ -122,19 +164,30 @@ def read_seeds(text: str) -> list[int]:
     """5 means 1 to 5; 3,5,8 means just these, and 7, just that one."""
     words = text.split(",")
     try:
-        numbers = [int(word) for word in (words[:-1] if len(words) > 1 and not words[-1].strip() else words)]
+        numbers = [
+            int(word)
+            for word in (words[:-1] if len(words) > 1 and not words[-1].strip() else words)
+        ]
     except ValueError:
         numbers = []
     if not numbers or min(numbers) < 0 or text.strip() == "0":
-        raise ConfigError(f"--seeds: {text!r} is not allowed; it must be how many, such as 5, or which, such as 3,5,8")
+        raise ConfigError(
+            f"--seeds: {text!r} is not allowed; it must be how many, such as 5, or which, such as"
+            " 3,5,8"
+        )
     if max(numbers) > HIGHEST_SEED or (len(numbers) if "," in text else numbers[0]) > MOST_SEEDS:
-        raise ConfigError(f"--seeds: {text!r} is not allowed; it must be at most {MOST_SEEDS} seeds, each of 0 to "
-                          f"{HIGHEST_SEED}")
+        raise ConfigError(
+            f"--seeds: {text!r} is not allowed; it must be at most {MOST_SEEDS} seeds, each of 0 to"
+            f" {HIGHEST_SEED}"
+        )
     return refuse_twice("seeds", numbers) if "," in text else list(range(1, numbers[0] + 1))
 
 
 def read_sweep(text: str, training: dict[str, Any]) -> Iterator[dict[str, str]]:
-    """Every combination of the swept flags' values; one empty combination where nothing is swept."""
+    """Every combination of the swept flags' values.
+
+    One empty combination where nothing is swept.
+    """
     possible = [field.name for field in TRAINING_FLAGS]
     names: list[str] = []
     values: list[Sequence[str]] = []
@@ -142,10 +195,14 @@ def read_sweep(text: str, training: dict[str, Any]) -> Iterator[dict[str, str]]:
         name, equals, rest = part.partition("=")
         name = name.strip().lstrip("-")
         if name not in possible:
-            raise ConfigError(f"--sweep: {name!r} is not allowed; it must be a flag of training and its values, as in "
-                              "tau=0.001,0.005" + did_you_mean(name, possible))
+            raise ConfigError(
+                f"--sweep: {name!r} is not allowed; it must be a flag of training and its values,"
+                " as in tau=0.001,0.005" + did_you_mean(name, possible)
+            )
         if name in training:
-            raise ConfigError(f"--sweep: {name} is given as --{name} too; it must be one or the other")
+            raise ConfigError(
+                f"--sweep: {name} is given as --{name} too; it must be one or the other"
+            )
         if not equals:
             raise ConfigError(f"--sweep: {name} has no values; it must be as in {name}=A,B")
         names.append(name)

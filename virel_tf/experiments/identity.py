@@ -14,8 +14,11 @@ IDENTITY = {"env": str, "variant": str, "seed": int}  # which run it is, whateve
 
 def lacking_identity(settings: Any) -> list[str]:
     """The names of what says which run it is, where the settings do not have it as they should."""
-    return [name for name, kind in IDENTITY.items()
-            if not isinstance(settings, dict) or type(settings.get(name)) is not kind]
+    return [
+        name
+        for name, kind in IDENTITY.items()
+        if not isinstance(settings, dict) or type(settings.get(name)) is not kind
+    ]
 
 
 def with_default_settings(saved: dict[str, Any]) -> dict[str, Any]:
@@ -30,8 +33,14 @@ def changes_numbers(name: str) -> bool:
 
 def fingerprint(settings: dict[str, Any]) -> str:
     """What runs of one group share: all settings but the seed and those that change no number."""
-    return json.dumps({name: value for name, value in settings.items()
-                       if name in ("env", "variant") or changes_numbers(name)}, sort_keys=True)
+    return json.dumps(
+        {
+            name: value
+            for name, value in settings.items()
+            if name in ("env", "variant") or changes_numbers(name)
+        },
+        sort_keys=True,
+    )
 
 
 def identity(settings: dict[str, Any]) -> tuple[str, int]:

@@ -54,17 +54,22 @@ a { color: var(--2f62a8); }
 
 def style() -> str:
     """The style sheet: every colour of a figure is a variable that a dark page sets anew."""
-    return STYLE % dict(light_page=LIGHT_PAGE, dark_page=DARK_PAGE,
-                        light=" ".join(f"--{light[1:]}: {light};" for light in PALETTE),
-                        dark=" ".join(f"--{light[1:]}: {dark};" for light, dark in PALETTE.items()))
+    return STYLE % dict(
+        light_page=LIGHT_PAGE,
+        dark_page=DARK_PAGE,
+        light=" ".join(f"--{light[1:]}: {light};" for light in PALETTE),
+        dark=" ".join(f"--{light[1:]}: {dark};" for light, dark in PALETTE.items()),
+    )
 
 
 def page(title: str, body: list[str]) -> str:
     """A whole document."""
-    return ("<!DOCTYPE html>\n<html lang='en'>\n<head>\n<meta charset='utf-8'/>\n"
-            "<meta name='viewport' content='width=device-width, initial-scale=1'/>\n"
-            f"<title>{html.escape(title)}</title>\n<style>{style()}</style>\n</head>\n<body>\n<main>\n"
-            f"<h1>{html.escape(title)}</h1>\n" + "\n".join(body) + "\n</main>\n</body>\n</html>\n")
+    return (
+        "<!DOCTYPE html>\n<html lang='en'>\n<head>\n<meta charset='utf-8'/>\n"
+        "<meta name='viewport' content='width=device-width, initial-scale=1'/>\n"
+        f"<title>{html.escape(title)}</title>\n<style>{style()}</style>\n</head>\n<body>\n<main>\n"
+        f"<h1>{html.escape(title)}</h1>\n" + "\n".join(body) + "\n</main>\n</body>\n</html>\n"
+    )
 
 
 def heading(text: str) -> str:
@@ -87,9 +92,16 @@ def side_by_side(parts: list[str], layout: str = "side") -> str:
 
 def folded(entries: list[tuple[str, list[str], str]]) -> str:
     """Lines that unfold into paragraphs and a command."""
-    return "<div class='folded'>" + "".join(
-        f"<details><summary>{html.escape(title)}</summary><p><code>{html.escape(command)}</code></p>"
-        + "".join(map(paragraph, lines)) + "</details>" for title, lines, command in entries) + "</div>"
+    return (
+        "<div class='folded'>"
+        + "".join(
+            f"<details><summary>{html.escape(title)}</summary><p><code>{html.escape(command)}</code></p>"
+            + "".join(map(paragraph, lines))
+            + "</details>"
+            for title, lines, command in entries
+        )
+        + "</div>"
+    )
 
 
 def figure_id(name: str) -> str:
@@ -109,8 +121,11 @@ def figure_html(picture: Picture, tables: list[Table], caption: str) -> str:
     svg = inline_svg(picture).replace("<svg", f"<svg role='img' aria-labelledby='{name}'", 1)
     end = svg.index(">") + 1
     svg = f"{svg[:end]}<title id='{name}'>{title}</title>{svg[end:]}"
-    numbers = "".join(f"<details><summary>The numbers behind it: {html.escape(table.title)}</summary>"
-                      f"{table_html(table)}</details>" for table in tables)
+    numbers = "".join(
+        f"<details><summary>The numbers behind it: {html.escape(table.title)}</summary>"
+        f"{table_html(table)}</details>"
+        for table in tables
+    )
     return f"<figure>{svg}<figcaption>{html.escape(caption)}</figcaption>{numbers}</figure>"
 
 
@@ -118,16 +133,22 @@ def table_html(table: Table) -> str:
     """A table in a box of its own, which scrolls sideways where the screen is narrow."""
     step = max(1, math.ceil(len(table.rows) / SHOWN_ROWS))
     shown = [row for place, row in enumerate(table.rows, start=1) if place % step == 0 or step == 1]
-    kinds = ["number" if any(isinstance(row[column], (int, float)) for row in table.rows) else "text"
-             for column in range(len(table.columns))]
-    header = "".join(f"<th scope='col' class='{kind}'>{html.escape(name)}</th>"
-                     for name, kind in zip(table.columns, kinds, strict=True))
+    kinds = [
+        "number" if any(isinstance(row[column], (int, float)) for row in table.rows) else "text"
+        for column in range(len(table.columns))
+    ]
+    header = "".join(
+        f"<th scope='col' class='{kind}'>{html.escape(name)}</th>"
+        for name, kind in zip(table.columns, kinds, strict=True)
+    )
     body = "".join("<tr>" + "".join(map(cell_html, row, kinds)) + "</tr>" for row in shown)
     some = "" if step == 1 else f", one row in {step}"
     caption = f"{table.title}{some}"
-    return (f"<div class='table' tabindex='0' role='region' aria-label='{html.escape(table.title)}'>"
-            f"<table id='{html.escape(table_id(table.name))}'><caption>{html.escape(caption)}</caption>"
-            f"<thead><tr>{header}</tr></thead><tbody>{body}</tbody></table></div>")
+    return (
+        f"<div class='table' tabindex='0' role='region' aria-label='{html.escape(table.title)}'>"
+        f"<table id='{html.escape(table_id(table.name))}'><caption>{html.escape(caption)}</caption>"
+        f"<thead><tr>{header}</tr></thead><tbody>{body}</tbody></table></div>"
+    )
 
 
 def cell_html(value: Any, kind: str) -> str:
@@ -155,7 +176,12 @@ def film_html(film: Path, caption: str, page_folder: Path) -> str:
         return f"<p><a href='{link}'>{text}</a></p>"
     kind = "image/gif" if film.suffix.lower() == ".gif" else "video/mp4"
     source = f"data:{kind};base64,{base64.b64encode(film.read_bytes()).decode()}"
-    element = (f"<img src='{source}' alt='{html.escape(caption)}'/>" if kind == "image/gif" else
-               f"<video controls='controls' muted='muted' loop='loop' src='{source}' "
-               f"aria-label='{html.escape(caption)}'></video>")
+    element = (
+        f"<img src='{source}' alt='{html.escape(caption)}'/>"
+        if kind == "image/gif"
+        else (
+            f"<video controls='controls' muted='muted' loop='loop' src='{source}' "
+            f"aria-label='{html.escape(caption)}'></video>"
+        )
+    )
     return f"<figure>{element}<figcaption>{text}</figcaption></figure>"

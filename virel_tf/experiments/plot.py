@@ -9,7 +9,13 @@ from virel_tf.config import did_you_mean
 from virel_tf.errors import ConfigError
 from virel_tf.experiments.analysis import aggregate, follows_epsilon
 from virel_tf.experiments.anchors import read_anchors
-from virel_tf.experiments.figures import Picture, aggregate_pictures, curves_picture, epsilon_picture, file_of
+from virel_tf.experiments.figures import (
+    Picture,
+    aggregate_pictures,
+    curves_picture,
+    epsilon_picture,
+    file_of,
+)
 from virel_tf.experiments.runs import Experiment, read_experiment
 from virel_tf.files import atomic_write, ensure_writable
 
@@ -18,14 +24,21 @@ if TYPE_CHECKING:
 
 
 def write_plot(options: PlotOptions) -> tuple[Path, list[str]]:
-    """Draws the figure into the file, whose name says the format; returns its path and the missing cells in words."""
+    """Draws the figure into the file, whose name says the format.
+
+    Returns its path and the missing cells in words.
+    """
     experiment = read_experiment([Path(name) for name in options.runs])
     if options.env:
         if options.env not in experiment.envs:
-            raise ConfigError(f"--env: there is no run of {options.env!r}; it must be one of "
-                              f"{', '.join(experiment.envs)}" + did_you_mean(options.env, experiment.envs))
-        experiment = Experiment(experiment.of(options.env),
-                                [cell for cell in experiment.missing if cell.env == options.env])
+            raise ConfigError(
+                f"--env: there is no run of {options.env!r}; it must be one of "
+                f"{', '.join(experiment.envs)}" + did_you_mean(options.env, experiment.envs)
+            )
+        experiment = Experiment(
+            experiment.of(options.env),
+            [cell for cell in experiment.missing if cell.env == options.env],
+        )
     picture = draw(experiment, options)
     path = Path(options.out)
     ensure_writable(path.parent)
@@ -42,12 +55,17 @@ def draw(experiment: Experiment, options: PlotOptions) -> Picture:
         if picture is None and any(map(follows_epsilon, experiment.groups)):
             raise ConfigError("--figure=epsilon: no run here has logged epsilon yet")
         if picture is None:
-            raise ConfigError("--figure=epsilon: no run here has a temperature that follows epsilon, as beta's does")
+            raise ConfigError(
+                "--figure=epsilon: no run here has a temperature that follows epsilon, as beta's"
+                " does"
+            )
         return picture
     result = aggregate(experiment, read_anchors(options.anchors), options.bootstrap_samples)
     pictures = aggregate_pictures(experiment, result) if result else {}
     if options.figure not in pictures:
         variants = "two variants" if options.figure == "improvement" else "a variant"
-        raise ConfigError(f"--figure={options.figure}: this takes two seeds of {variants}, in an environment with a "
-                          "published return of SAC")
+        raise ConfigError(
+            f"--figure={options.figure}: this takes two seeds of {variants}, in an environment with"
+            " a published return of SAC"
+        )
     return pictures[options.figure]

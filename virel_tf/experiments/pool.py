@@ -1,4 +1,7 @@
-"""Where cells run: processes on this machine. `ray_pool` has the same four methods for a cluster."""
+"""Where cells run: processes on this machine.
+
+`ray_pool` has the same four methods for a cluster.
+"""
 
 from __future__ import annotations
 
@@ -32,15 +35,24 @@ class LocalPool:
         self._processes[cell.name] = cell, launch(cell.command, cell.folder)
 
     def ended(self) -> list[tuple[Cell, int]]:
-        """Cells whose process has ended since the last call, and its exit code (negative: killed by that signal)."""
-        over = [(cell, process.returncode) for cell, process in self._processes.values()
-                if process.poll() is not None]
+        """Cells whose process has ended since the last call, and its exit code (negative.
+
+        Killed by that signal).
+        """
+        over = [
+            (cell, process.returncode)
+            for cell, process in self._processes.values()
+            if process.poll() is not None
+        ]
         for cell, _ in over:
             del self._processes[cell.name]
         return over
 
     def stop(self) -> list[str]:
-        """Asks every process to save and end, and waits until they have; no cell is waited for in vain."""
+        """Asks every process to save and end, and waits until they have.
+
+        No cell is waited for in vain.
+        """
         for _, process in self._processes.values():
             process.terminate()
         for _, process in self._processes.values():
@@ -49,18 +61,27 @@ class LocalPool:
 
 
 def launch(command: list[str], folder: Path) -> subprocess.Popen:
-    """Starts training in a process that writes what it has to say to the run's folder and ends with this one.
+    """Starts training in a process that writes what it has to say to the run's folder and ends with
+    this one.
 
-    A session of its own keeps Ctrl-C from reaching it twice: the experiment passes the wish to stop on.
+    A session of its own keeps Ctrl-C from reaching it twice: the experiment passes the wish to stop
+    on.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with open(folder / OUTPUT, "ab") as output:
-        return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
-                                start_new_session=True, preexec_fn=end_with_parent())
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            preexec_fn=end_with_parent(),
+        )
 
 
 def end_with_parent() -> Callable[[], None] | None:
-    """For a child to call as it starts: SIGTERM when its parent dies, however that comes; None where Linux is not.
+    """For a child to call as it starts: SIGTERM when its parent dies, however that comes; None
+    where Linux is not.
 
     Elsewhere an orphan trains on, and the experiment, started again, waits for it.
     """

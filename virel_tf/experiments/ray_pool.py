@@ -1,4 +1,7 @@
-"""Where cells run: a Ray cluster. Each cell is one task; Ray finds the machine, and tells when it is lost."""
+"""Where cells run: a Ray cluster.
+
+Each cell is one task; Ray finds the machine, and tells when it is lost.
+"""
 
 from __future__ import annotations
 
@@ -20,21 +23,31 @@ SAVE_WITHIN = 60.0  # seconds that tasks have to save when the experiment is sto
 class RayPool:
     """Tasks of a Ray cluster, which queues what does not fit."""
 
-    def __init__(self, address: str, cpus: int, gpus: float, jobs: int, warn: Callable[[str], None]) -> None:
+    def __init__(
+        self, address: str, cpus: int, gpus: float, jobs: int, warn: Callable[[str], None]
+    ) -> None:
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         try:
             import ray
         except ImportError:
-            raise ConfigError("--ray_address: Ray is not installed; pip install 'virel_tf[ray]' brings it") from None
+            raise ConfigError(
+                "--ray_address: Ray is not installed; pip install 'virel_tf[ray]' brings it"
+            ) from None
         try:
             if ":" in address and "/" not in address:  # Ray itself would wait for minutes
                 host, _, port = address.rpartition(":")
                 socket.create_connection((host, int(port)), timeout=10).close()
-            ray.init(address, log_to_driver=False, logging_level="ERROR",
-                     **(dict(include_dashboard=False) if address == "local" else {}))
+            ray.init(
+                address,
+                log_to_driver=False,
+                logging_level="ERROR",
+                **(dict(include_dashboard=False) if address == "local" else {}),
+            )
         except (OSError, ValueError, RuntimeError) as error:
-            raise ConfigError(f"--ray_address: no cluster at {address!r} ({str(error).splitlines()[0]}); it must be "
-                              "local, auto, or HOST:PORT of a cluster's head") from None
+            raise ConfigError(
+                f"--ray_address: no cluster at {address!r} ({str(error).splitlines()[0]}); it must"
+                " be local, auto, or HOST:PORT of a cluster's head"
+            ) from None
         lack = lacking_resources(ray.nodes(), cpus, gpus)
         if lack and address == "local":
             ray.shutdown()
@@ -43,7 +56,8 @@ class RayPool:
             warn(f"virel-tf: {lack}; the runs wait until one has")
         self._ray = ray
         self._slots = jobs or sys.maxsize
-        # A task that is lost is told to the experiment, which starts it again once nobody holds its folder.
+        # A task that is lost is told to the experiment, which starts it again once nobody holds its
+        # folder.
         self._train = ray.remote(num_cpus=cpus, num_gpus=gpus, max_retries=0)(train_cell)
         self._tasks: dict[str, tuple[Cell, ray.ObjectRef]] = {}
 
@@ -62,7 +76,11 @@ class RayPool:
         That is SIGKILL's where the task was lost, and words where no process could be started.
         """
         by_task = {task: cell for cell, task in self._tasks.values()}
-        over, _ = self._ray.wait(list(by_task), num_returns=len(by_task), timeout=0) if by_task else ([], [])
+        over, _ = (
+            self._ray.wait(list(by_task), num_returns=len(by_task), timeout=0)
+            if by_task
+            else ([], [])
+        )
         return [(by_task[task], self._exit_code(by_task[task], task)) for task in over]
 
     def _exit_code(self, cell: Cell, task: object) -> int | str:
@@ -70,28 +88,44 @@ class RayPool:
         errors = self._ray.exceptions
         try:
             return self._ray.get(task)
-        except errors.RayTaskError as error:  # the task itself could not do its work, on this machine or any other
+        except (
+            errors.RayTaskError
+        ) as error:  # the task itself could not do its work, on this machine or any other
             return str(error.cause)
         except errors.RayError:
             return -signal.SIGKILL
 
     def stop(self) -> list[str]:
-        """Asks every task to save and end, and leaves the cluster; returns the cells it waited for in vain."""
+        """Asks every task to save and end, and leaves the cluster.
+
+        Returns the cells it waited for in vain.
+        """
         by_task = {task: name for name, (_, task) in self._tasks.items()}
         for task in by_task:
             self._ray.cancel(task)
-        late = self._ray.wait(list(by_task), num_returns=len(by_task), timeout=SAVE_WITHIN)[1] if by_task else []
+        late = (
+            self._ray.wait(list(by_task), num_returns=len(by_task), timeout=SAVE_WITHIN)[1]
+            if by_task
+            else []
+        )
         self._ray.shutdown()
         return [by_task[task] for task in late]
 
 
 def lacking_resources(nodes: list[dict[str, Any]], cpus: int, gpus: float) -> str:
     """What is asked for and no node has, in words; empty where one has it."""
-    have = [(node["Resources"].get("CPU", 0), node["Resources"].get("GPU", 0)) for node in nodes if node["Alive"]]
+    have = [
+        (node["Resources"].get("CPU", 0), node["Resources"].get("GPU", 0))
+        for node in nodes
+        if node["Alive"]
+    ]
     if any(cpus <= cores and gpus <= cards for cores, cards in have):
         return ""
     told = ", ".join(f"{cores:g} and {cards:g}" for cores, cards in sorted(set(have), reverse=True))
-    return f"--cpus_per_run={cpus} --gpus_per_run={gpus:g}: no node has as many cores and GPUs (there are: {told})"
+    return (
+        f"--cpus_per_run={cpus} --gpus_per_run={gpus:g}: no node has as many cores and GPUs (there"
+        f" are: {told})"
+    )
 
 
 def train_cell(arguments: list[str], folder: str) -> int:

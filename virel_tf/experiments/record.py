@@ -1,4 +1,6 @@
-"""experiment.json: what `virel-tf experiment` planned and what became of it, for who looks at the runs afterwards."""
+"""experiment.json: what `virel-tf experiment` planned and what became of it, for who looks at the
+runs afterwards.
+"""
 
 from __future__ import annotations
 
@@ -32,25 +34,43 @@ class Planned(NamedTuple):
         return steps >= total or finished(self.folder, total)
 
 
-def write_record(out: Path, cells: list[Cell], state: dict[str, str], reason: dict[str, str]) -> None:
+def write_record(
+    out: Path, cells: list[Cell], state: dict[str, str], reason: dict[str, str]
+) -> None:
     """Writes how the cells stand; those of earlier experiments in the same folder stay."""
     entries = {entry["name"]: entry for entry in read_entries(out / RECORD)}
     for cell in cells:
         settings = told_settings(dataclasses.asdict(cell.config))
-        entries[cell.name] = dict(name=cell.name, settings=settings, state=state[cell.name],
-                                  reason=reason.get(cell.name, ""))
+        entries[cell.name] = dict(
+            name=cell.name,
+            settings=settings,
+            state=state[cell.name],
+            reason=reason.get(cell.name, ""),
+        )
     text = json.dumps(dict(virel_tf=__version__, cells=list(entries.values())), indent=2)
     atomic_write(out / RECORD, (text + "\n").encode())
 
 
 def planned_cells(folders: list[Path]) -> list[Planned]:
-    """What is not done of the grids recorded in, above or below the folders, as far as it lies below them."""
+    """What is not done of the grids recorded in, above or below the folders, as far as it lies
+    below them.
+    """
     within = [folder.resolve() for folder in folders]
-    records = {record for folder in within for record in (*folder.rglob(RECORD),
-                                                          *(parent / RECORD for parent in folder.parents))}
-    cells = [Planned(record.parent / entry["name"], all_settings(entry["settings"]),
-                     ": ".join(filter(None, [entry["state"], entry["reason"]])))
-             for record in sorted(records) for entry in read_entries(record) if entry["state"] != "done"]
+    records = {
+        record
+        for folder in within
+        for record in (*folder.rglob(RECORD), *(parent / RECORD for parent in folder.parents))
+    }
+    cells = [
+        Planned(
+            record.parent / entry["name"],
+            all_settings(entry["settings"]),
+            ": ".join(filter(None, [entry["state"], entry["reason"]])),
+        )
+        for record in sorted(records)
+        for entry in read_entries(record)
+        if entry["state"] != "done"
+    ]
     return [cell for cell in cells if any(cell.folder.is_relative_to(folder) for folder in within)]
 
 

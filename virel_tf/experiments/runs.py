@@ -1,4 +1,6 @@
-"""Runs on the disk: which there are, what they measured, and which of them are the same but for the seed."""
+"""Runs on the disk: which there are, what they measured, and which of them are the same but for the
+seed.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,10 @@ LEAST_LENGTH = 0.5  # of the longest run of a group: what has less steps is left
 
 
 class Run(NamedTuple):
-    """One run: the settings it was made with, and a row for each of its evaluations; or one that was just planned."""
+    """One run: the settings it was made with, and a row for each of its evaluations.
+
+    Or one that was just planned.
+    """
 
     folder: Path
     settings: dict[str, Any]
@@ -58,14 +63,22 @@ class Run(NamedTuple):
 
     def series(self, column: str, until: float = np.inf) -> tuple[np.ndarray, np.ndarray]:
         """Steps and values of a column where it has finite ones, up to a step."""
-        pairs = [(row["step"], row[column]) for row in self.rows
-                 if isinstance(row.get(column), (int, float)) and np.isfinite(row[column]) and row["step"] <= until]
+        pairs = [
+            (row["step"], row[column])
+            for row in self.rows
+            if isinstance(row.get(column), (int, float))
+            and np.isfinite(row[column])
+            and row["step"] <= until
+        ]
         steps, values = np.array(pairs, float).reshape(-1, 2).T
         return steps, values
 
 
 class Group(NamedTuple):
-    """Runs that differ in the seed alone. All numbers of a group end where its shortest run does."""
+    """Runs that differ in the seed alone.
+
+    All numbers of a group end where its shortest run does.
+    """
 
     env: str
     variant: str
@@ -92,10 +105,15 @@ class Group(NamedTuple):
 
     def final_scores(self, until: float | None = None) -> np.ndarray:
         """[seeds]: of each run, at `until` or where the group ends."""
-        return np.array([final_score(run.series("eval_return", until or self.steps)[1]) for run in self.runs])
+        return np.array(
+            [final_score(run.series("eval_return", until or self.steps)[1]) for run in self.runs]
+        )
 
     def curves(self, column: str) -> tuple[np.ndarray, np.ndarray]:
-        """Steps and [seeds, steps]: a column of the runs that have it, interpolated between their evaluations."""
+        """Steps and [seeds, steps].
+
+        A column of the runs that have it, interpolated between their evaluations.
+        """
         series = [pair for run in self.runs if len((pair := run.series(column))[0])]
         if not series:
             return np.zeros(0), np.zeros([0, 0])
@@ -106,22 +124,35 @@ class Group(NamedTuple):
 
 
 def read_runs(folders: list[Path]) -> list[Run]:
-    """Every run in or below the folders, each once; ConfigError where there is none, or one cell is there twice."""
+    """Every run in or below the folders, each once.
+
+    ConfigError where there is none, or one cell is there twice.
+    """
     found: dict[Path, Run] = {}
     for folder in folders:
         if not folder.is_dir():
-            raise ConfigError(f"'{folder}': there is no such folder; it must be one with runs in it")
-        configs = [path for path in sorted(folder.rglob("config.json")) if (path.parent / "metrics.csv").is_file()]
+            raise ConfigError(
+                f"'{folder}': there is no such folder; it must be one with runs in it"
+            )
+        configs = [
+            path
+            for path in sorted(folder.rglob("config.json"))
+            if (path.parent / "metrics.csv").is_file()
+        ]
         if not configs:
-            raise ConfigError(f"'{folder}': there is no run in it; a run has a config.json and a metrics.csv")
+            raise ConfigError(
+                f"'{folder}': there is no run in it; a run has a config.json and a metrics.csv"
+            )
         for path in configs:
             found.setdefault(path.parent.resolve(), read_run(path.parent))
     cells: dict[tuple[str, int], Run] = {}
     for run in found.values():
         first = cells.setdefault(identity(run.settings), run)
         if first is not run:
-            raise ConfigError(f"'{first.folder}' and '{run.folder}' are the same run, {run.env} {run.variant} seed "
-                              f"{run.seed} with the same settings; leave one of them out")
+            raise ConfigError(
+                f"'{first.folder}' and '{run.folder}' are the same run, {run.env} {run.variant}"
+                f" seed {run.seed} with the same settings; leave one of them out"
+            )
     return list(found.values())
 
 
@@ -134,25 +165,36 @@ def read_run(folder: Path) -> Run:
         raise ConfigError(f"'{path}' cannot be read: {error}") from error
     missing = lacking_identity(saved)
     if missing:
-        raise ConfigError(f"'{path}' does not say the run's {', '.join(missing)}, or not as it should")
+        raise ConfigError(
+            f"'{path}' does not say the run's {', '.join(missing)}, or not as it should"
+        )
     return Run(folder, with_default_settings(saved), read_rows(folder / "metrics.csv")[1])
 
 
 def group_runs(runs: list[Run]) -> list[Group]:
-    """Runs that differ in the seed alone, by environment, and then in the order in which variants are listed."""
+    """Runs that differ in the seed alone, by environment, and then in the order in which variants
+    are listed.
+    """
     together: dict[str, list[Run]] = {}
     for run in runs:
         together.setdefault(fingerprint(run.settings), []).append(run)
-    groups = [Group(same[0].env, same[0].variant, same[0].variant, sorted(same, key=lambda run: run.seed))
-              for same in together.values()]
-    telling = {variant: telling_settings([group for group in groups if group.variant == variant])
-               for variant in {group.variant for group in groups}}
+    groups = [
+        Group(same[0].env, same[0].variant, same[0].variant, sorted(same, key=lambda run: run.seed))
+        for same in together.values()
+    ]
+    telling = {
+        variant: telling_settings([group for group in groups if group.variant == variant])
+        for variant in {group.variant for group in groups}
+    }
     groups = [group._replace(label=label_of(group, telling[group.variant])) for group in groups]
     return sorted(groups, key=lambda group: (group.env, *listing_order(group)))
 
 
 def listing_order(group: Group) -> tuple[int, str, int, str]:
-    """Variants as `virel-tf variants` lists them, then others; the plain one before those with further settings."""
+    """Variants as `virel-tf variants` lists them, then others.
+
+    The plain one before those with further settings.
+    """
     order = list(RECIPES)
     place = order.index(group.variant) if group.variant in order else len(order)
     return place, group.variant, len(group.label), group.label
@@ -161,11 +203,13 @@ def listing_order(group: Group) -> tuple[int, str, int, str]:
 def telling_settings(groups: list[Group]) -> set[str]:
     """The settings in which groups of one variant differ, in one environment or between two.
 
-    So a label means the same in all environments. What a preset has for each of them is no difference: presets stand
-    for the settings they bring.
+    So a label means the same in all environments. What a preset has for each of them is no
+    difference: presets stand for the settings they bring.
     """
     own = [own_settings(group.runs[0].settings) for group in groups]
-    names = {name for settings in own for name in settings if name == "preset" or changes_numbers(name)}
+    names = {
+        name for settings in own for name in settings if name == "preset" or changes_numbers(name)
+    }
     return {name for name in names if len({json.dumps(settings.get(name)) for settings in own}) > 1}
 
 
@@ -176,7 +220,9 @@ def label_of(group: Group, telling: set[str]) -> str:
 
 
 class Experiment(NamedTuple):
-    """The groups that have been evaluated, and what is missing to a full grid of environments, labels and seeds."""
+    """The groups that have been evaluated, and what is missing to a full grid of environments,
+    labels and seeds.
+    """
 
     groups: list[Group]
     missing: list[Missing]
@@ -208,7 +254,9 @@ def read_experiment(folders: list[Path]) -> Experiment:
 
 
 def with_planned(runs: list[Run], folders: list[Path]) -> list[Run]:
-    """The runs with what experiments recorded of them, and the runs that they planned and that are not there."""
+    """The runs with what experiments recorded of them, and the runs that they planned and that are
+    not there.
+    """
     found = {identity(run.settings): run for run in runs}
     names = {run.folder.resolve(): identity(run.settings) for run in runs}
     for cell in planned_cells(folders):
@@ -221,7 +269,10 @@ def with_planned(runs: list[Run], folders: list[Path]) -> list[Run]:
 
 
 def without_left_out(group: Group) -> Group:
-    """The runs that the group's numbers are made of: since all end with the shortest, it must not be too short."""
+    """The runs that the group's numbers are made of.
+
+    Since all end with the shortest, it must not be too short.
+    """
     runs = [run for run in group.runs if run.steps and run.steps >= LEAST_LENGTH * group.longest]
     end = min((run.steps for run in runs), default=0)
     return group._replace(runs=runs).evaluated_by(end)
@@ -239,15 +290,20 @@ class Missing(NamedTuple):
     def words(self) -> str:
         """All of it in a line."""
         seeds = ", ".join(map(str, self.seeds))
-        return f"{self.env} {self.label} seed{'s' if len(self.seeds) > 1 else ''} {seeds}: {self.what}"
+        return (
+            f"{self.env} {self.label} seed{'s' if len(self.seeds) > 1 else ''} {seeds}: {self.what}"
+        )
 
 
 def missing_cells(groups: list[Group]) -> list[Missing]:
-    """Every environment, label and seed that occurs, against every other; a run is whole when none there is longer.
+    """Every environment, label and seed that occurs, against every other; a run is whole when none
+    there is longer.
 
     What a record says of a cell that is not there, or not whole, is told with it.
     """
-    cells = {(group.env, group.label, run.seed): (run, group) for group in groups for run in group.runs}
+    cells = {
+        (group.env, group.label, run.seed): (run, group) for group in groups for run in group.runs
+    }
     envs, labels, seeds = (dict.fromkeys(names) for names in zip(*cells, strict=True))
     longest = {env: max(group.longest for group in groups if group.env == env) for env in envs}
     found: dict[tuple[str, str, str], list[int]] = {}
@@ -262,7 +318,10 @@ def missing_cells(groups: list[Group]) -> list[Missing]:
 
 
 def shortcoming(run: Run, group: Group, longest: int) -> str:
-    """What a run lacks, where the longest of its environment has so many steps; empty where it is whole."""
+    """What a run lacks, where the longest of its environment has so many steps.
+
+    Empty where it is whole.
+    """
     compared = without_left_out(group)
     if not run.there:
         return "absent"

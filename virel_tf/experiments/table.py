@@ -1,4 +1,7 @@
-"""The live table of an experiment: a line per cell redrawn on a terminal; elsewhere a line now and then."""
+"""The live table of an experiment.
+
+A line per cell redrawn on a terminal; elsewhere a line now and then.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,13 @@ from virel_tf.train.progress import duration
 
 REDRAW_EVERY = 0.5  # seconds, on a terminal
 PRINT_EVERY = 30.0  # seconds, elsewhere
-ORDER = ("running", "elsewhere", "failed", "waiting", "done")  # where there is not room for all, the first are shown
+ORDER = (
+    "running",
+    "elsewhere",
+    "failed",
+    "waiting",
+    "done",
+)  # where there is not room for all, the first are shown
 
 
 class Line(NamedTuple):
@@ -35,7 +44,9 @@ class Line(NamedTuple):
 class Table:
     """Shows lines; messages go above them until they are to be kept."""
 
-    def __init__(self, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._stream = stream or sys.stderr
         self._clock = clock
         self._terminal = self._stream.isatty()
@@ -60,7 +71,7 @@ class Table:
             self._write(summary(lines) + "\n")
             return
         size = shutil.get_terminal_size()
-        text = [line[:size.columns - 1] for line in table(lines, room=size.lines - 4)]
+        text = [line[: size.columns - 1] for line in table(lines, room=size.lines - 4)]
         self._write(self._clear() + "\n".join(text) + "\n")
         self._drawn = len(text)
 
@@ -79,15 +90,20 @@ class Table:
 
 def table(lines: list[Line], room: int) -> list[str]:
     """A heading, a row per cell while there is room, and the summary."""
-    shown = sorted(lines, key=lambda line: ORDER.index(line.state))[:max(room, 1)]
+    shown = sorted(lines, key=lambda line: ORDER.index(line.state))[: max(room, 1)]
     width = max([len("cell"), *(len(line.name) for line in shown)])
-    rows = [f"{'cell':<{width}}  {'state':<9}  {'done':>5}  {'step':>9}  {'return':>9}  {'steps/s':>7}  {'ETA':>6}"]
+    rows = [
+        f"{'cell':<{width}}  {'state':<9}  {'done':>5}  {'step':>9}  {'return':>9}  {'steps/s':>7} "
+        f" {'ETA':>6}"
+    ]
     for line in shown:
         return_ = "" if line.return_ is None else f"{line.return_:.1f}"
         rate = f"{line.steps_per_s:.0f}" if line.steps_per_s else ""
         left = "" if line.seconds_left is None else duration(line.seconds_left)
-        rows.append(f"{line.name:<{width}}  {line.state:<9}  {min(line.step / line.total, 1):>5.0%}  {line.step:>9}  "
-                    f"{return_:>9}  {rate:>7}  {left:>6}")
+        rows.append(
+            f"{line.name:<{width}}  {line.state:<9}  {min(line.step / line.total, 1):>5.0%} "
+            f" {line.step:>9}  {return_:>9}  {rate:>7}  {left:>6}"
+        )
     if len(shown) < len(lines):
         rows.append(f"... and {len(lines) - len(shown)} more")
     return [*rows, summary(lines)]
@@ -96,9 +112,15 @@ def table(lines: list[Line], room: int) -> list[str]:
 def summary(lines: list[Line]) -> str:
     """The whole experiment in one line."""
     counts = {state: sum(line.state == state for line in lines) for state in ORDER}
-    told = ", ".join(f"{counts[state]} {state}" for state in ("done", "running", "elsewhere", "waiting", "failed")
-                     if counts[state])
-    steps, total = sum(min(line.step, line.total) for line in lines), sum(line.total for line in lines)
+    told = ", ".join(
+        f"{counts[state]} {state}"
+        for state in ("done", "running", "elsewhere", "waiting", "failed")
+        if counts[state]
+    )
+    steps, total = (
+        sum(min(line.step, line.total) for line in lines),
+        sum(line.total for line in lines),
+    )
     left = sum(max(line.total - line.step, 0) for line in lines if line.state != "failed")
     rate = sum(line.steps_per_s for line in lines if line.state in ("running", "elsewhere"))
     speed = f"; {rate:.0f} steps/s in all, ETA {duration(left / rate)}" if rate and left else ""

@@ -34,11 +34,16 @@ from virel_tf.files import atomic_write
 from virel_tf.networks.folding import without_batch_norm
 from virel_tf.networks.policy_file import SavedWeights
 
-FOLDERS = {"saved_model": "policy", "litert": "litert", "onnx": "onnx"}  # below the run's, by format
+FOLDERS = {
+    "saved_model": "policy",
+    "litert": "litert",
+    "onnx": "onnx",
+}  # below the run's, by format
 
 
-def export_run(run_dir: str | Path, which: str = "best", out: str | Path = "",
-               format: str = "saved_model") -> dict[str, Any]:
+def export_run(
+    run_dir: str | Path, which: str = "best", out: str | Path = "", format: str = "saved_model"
+) -> dict[str, Any]:
     """Adds a version with a policy of the run, unless the newest one holds it already; says where.
 
     `which` is best, last, or the step of a checkpoint that the run keeps.
@@ -47,7 +52,8 @@ def export_run(run_dir: str | Path, which: str = "best", out: str | Path = "",
     runtime.configure(config.threads)
     weights = read_weights(run_dir, which)
     return_ = evaluated_return(Path(run_dir), weights.step)
-    name = which if which in POLICIES else f"step{weights.step}"  # a number would look like a version
+    # a number would look like a version
+    name = which if which in POLICIES else f"step{weights.step}"
     folder = Path(out) if out else Path(run_dir) / FOLDERS[format] / name
     version = newest_version(folder)
     new = version is None or not holds(version, weights, which, format)
@@ -55,14 +61,26 @@ def export_run(run_dir: str | Path, which: str = "best", out: str | Path = "",
         env = make_env(config.env)
         metadata = describe(config, env, which, format, weights.step, return_, weights.fingerprint)
         try:
-            version = add_version(folder, writer(format, config, env, weights, metadata, folder.resolve().name))
+            version = add_version(
+                folder, writer(format, config, env, weights, metadata, folder.resolve().name)
+            )
         except tf.errors.OpError as error:  # TensorFlow writes files of its own
-            raise RunError(f"cannot write a version in {folder}: {told_by_tensorflow(error)}") from error
+            raise RunError(
+                f"cannot write a version in {folder}: {told_by_tensorflow(error)}"
+            ) from error
         env.close()
     if format == "saved_model" and not out:
         write_models_config(folder.parent)
-    return {"env": config.env, "variant": config.variant, "policy": which, "step": weights.step, "return": return_,
-            "format": format, "path": str(version), "new": new}
+    return {
+        "env": config.env,
+        "variant": config.variant,
+        "policy": which,
+        "step": weights.step,
+        "return": return_,
+        "format": format,
+        "path": str(version),
+        "new": new,
+    }
 
 
 def export_policies(run_dir: Path) -> None:
@@ -72,8 +90,14 @@ def export_policies(run_dir: Path) -> None:
             export_run(run_dir, which)
 
 
-def writer(format: str, config: Config, env: Environment, weights: SavedWeights, metadata: dict[str, Any],
-           model_name: str) -> Callable[[Path], None]:
+def writer(
+    format: str,
+    config: Config,
+    env: Environment,
+    weights: SavedWeights,
+    metadata: dict[str, Any],
+    model_name: str,
+) -> Callable[[Path], None]:
     """What fills a version's folder."""
     served = served_policy(config, env, weights)
     if format == "saved_model":
@@ -102,19 +126,27 @@ def reward_factor(config: Config, weights: SavedWeights) -> float:
 
 
 def holds(version: Path, weights: SavedWeights, which: str, format: str) -> bool:
-    """Whether a version is this policy with these weights in this format, made by this version of the package."""
+    """Whether a version is this policy with these weights in this format, made by this version of
+    the package.
+    """
     try:
         metadata = json.loads((version / "metadata.json").read_text())
     except (OSError, ValueError):
         return False
     made = [metadata.get(name) for name in ("fingerprint", "policy", "file_format")]
-    return [*made, metadata.get("versions", {}).get("virel_tf")] == [weights.fingerprint, which, format,
-                                                                     virel_tf.__version__]
+    return [*made, metadata.get("versions", {}).get("virel_tf")] == [
+        weights.fingerprint,
+        which,
+        format,
+        virel_tf.__version__,
+    ]
 
 
 def write_models_config(folder: Path) -> None:
     """A list of the run's models for a server's --model_config_file."""
-    text = models_config([model.name for model in sorted(folder.iterdir()) if newest_version(model)]).encode()
+    text = models_config(
+        [model.name for model in sorted(folder.iterdir()) if newest_version(model)]
+    ).encode()
     path = folder / "models.config"
     if not path.exists() or path.read_bytes() != text:
         atomic_write(path, text)

@@ -1,4 +1,7 @@
-"""Policies for runtimes other than TensorFlow: files that are checked against it before they are kept."""
+"""Policies for runtimes other than TensorFlow.
+
+Files that are checked against it before they are kept.
+"""
 
 from __future__ import annotations
 
@@ -23,18 +26,28 @@ class Converted(NamedTuple):
     tolerance: float | None  # of an action's half width; None where it is only told
 
 
-def write_converted(folder: Path, served: ServedPolicy, metadata: dict[str, Any],
-                    files: Mapping[str, Converted]) -> None:
-    """Writes the files and, into metadata.json, how far they are from TensorFlow; RunError where that is too far."""
-    observation = np.random.default_rng(0).normal(size=[ROWS, served.observation_size]).astype(np.float32)
+def write_converted(
+    folder: Path, served: ServedPolicy, metadata: dict[str, Any], files: Mapping[str, Converted]
+) -> None:
+    """Writes the files and, into metadata.json, how far they are from TensorFlow.
+
+    RunError where that is too far.
+    """
+    observation = (
+        np.random.default_rng(0).normal(size=[ROWS, served.observation_size]).astype(np.float32)
+    )
     expected = served.act(observation)["action"].numpy()
     scale = np.where(served.half_width > 0, served.half_width, 1)
     differences = {}
     for name, file in files.items():
-        differences[name] = float(np.max(np.abs(file.act(file.content, observation) - expected) / scale))
+        differences[name] = float(
+            np.max(np.abs(file.act(file.content, observation) - expected) / scale)
+        )
         if file.tolerance is not None and not differences[name] <= file.tolerance:
-            raise RunError(f"{name}: its actions differ from TensorFlow's by {differences[name]:.2g} of their half "
-                           f"width, more than {file.tolerance}; nothing was written")
+            raise RunError(
+                f"{name}: its actions differ from TensorFlow's by {differences[name]:.2g} of their"
+                f" half width, more than {file.tolerance}; nothing was written"
+            )
         (folder / name).write_bytes(file.content)
     about = metadata | dict(largest_difference=differences)
     (folder / "metadata.json").write_text(json.dumps(about, indent=2) + "\n")

@@ -1,4 +1,7 @@
-"""A policy for LiteRT (TensorFlow Lite): its deterministic action, in float32 and with int8 weights."""
+"""A policy for LiteRT (TensorFlow Lite).
+
+Its deterministic action, in float32 and with int8 weights.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +15,21 @@ from virel_tf.export.signatures import ServedPolicy
 
 
 def lite_files(served: ServedPolicy) -> dict[str, Converted]:
-    """policy.tflite, and policy_int8.tflite whose large weights are int8 (dynamic range), with what that costs told."""
-    return {"policy.tflite": Converted(convert(served, []), run_lite, 1e-4),
-            "policy_int8.tflite": Converted(convert(served, [tf.lite.Optimize.DEFAULT]), run_lite, None)}
+    """policy.tflite, and policy_int8.tflite whose large weights are int8 (dynamic range), with what
+    that costs told.
+    """
+    return {
+        "policy.tflite": Converted(convert(served, []), run_lite, 1e-4),
+        "policy_int8.tflite": Converted(
+            convert(served, [tf.lite.Optimize.DEFAULT]), run_lite, None
+        ),
+    }
 
 
 def convert(served: ServedPolicy, optimisations: list[tf.lite.Optimize]) -> bytes:
-    """The file's content; its only signature is serving_default, observation [B, D] -> action [B, A]."""
+    """The file's content; its only signature is serving_default, observation [B, D] -> action [B,
+    A].
+    """
     module = tf.Module()
     module.parameters = served.variables
     act = served.graph(served.unchecked_act, "observation")
@@ -30,6 +41,7 @@ def convert(served: ServedPolicy, optimisations: list[tf.lite.Optimize]) -> byte
 def run_lite(model: bytes, observation: np.ndarray) -> np.ndarray:
     """Actions [B, A] of a file's content."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # a later TensorFlow will have it in a package of its own
+        # a later TensorFlow will have it in a package of its own
+        warnings.simplefilter("ignore", UserWarning)
         interpreter = tf.lite.Interpreter(model_content=model)
     return interpreter.get_signature_runner()(observation=observation)["action"]

@@ -13,7 +13,10 @@ from virel_tf.export.versions import newest_version
 
 
 class ExportedPolicy:
-    """Observations [D] or [B, D] -> actions [A] or [B, A] in the environment's own units; `metadata` says which."""
+    """Observations [D] or [B, D] -> actions [A] or [B, A] in the environment's own units.
+
+    `metadata` says which.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -24,15 +27,24 @@ class ExportedPolicy:
     def __call__(self, observation: np.ndarray) -> np.ndarray:
         observation = np.asarray(observation, np.float32)
         one = observation.ndim == 1
-        action = self._act(observation=tf.constant(observation[None] if one else observation))["action"].numpy()
+        action = self._act(observation=tf.constant(observation[None] if one else observation))[
+            "action"
+        ].numpy()
         return action[0] if one else action
 
 
 def load_policy(path: str | Path) -> ExportedPolicy:
-    """The policy of an exported version, or of the newest version in a folder of them; ConfigError elsewhere."""
+    """The policy of an exported version, or of the newest version in a folder of them.
+
+    ConfigError elsewhere.
+    """
     path = Path(path)
     folder = path if (path / "saved_model.pb").is_file() else newest_version(path)
-    if folder is None or not all((folder / name).is_file() for name in ("saved_model.pb", "metadata.json")):
-        raise ConfigError(f"{path} holds no exported policy; it must be a folder such as RUN/policy/best or "
-                          "RUN/policy/best/1")
+    if folder is None or not all(
+        (folder / name).is_file() for name in ("saved_model.pb", "metadata.json")
+    ):
+        raise ConfigError(
+            f"{path} holds no exported policy; it must be a folder such as RUN/policy/best or "
+            "RUN/policy/best/1"
+        )
     return ExportedPolicy(folder)

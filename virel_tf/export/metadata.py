@@ -18,22 +18,52 @@ from virel_tf.provenance import git_revision, versions
 FORMAT = 1  # of metadata.json itself
 
 
-def describe(config: Config, env: Environment, which: str, file_format: str, step: int, return_: float | None,
-             fingerprint: str) -> dict[str, Any]:
+def describe(
+    config: Config,
+    env: Environment,
+    which: str,
+    file_format: str,
+    step: int,
+    return_: float | None,
+    fingerprint: str,
+) -> dict[str, Any]:
     """All but the signatures."""
     return dict(
-        format=FORMAT, file_format=file_format, env=config.env, variant=config.variant, seed=config.seed,
-        policy=which, step=step, **{"return": return_}, deterministic=config.recipe.policy == "deterministic",
-        discount=config.discount, reward_scale=config.reward_scale, path_length=config.path_length,
-        observation=dict(size=env.observation_size, space=str(env.observation_space),
-                         layout=layout(env.observation_space)),
-        action=dict(size=env.action_size, space=str(env.action_space), shape=list(env.action_space.shape),
-                    dtype=str(env.action_space.dtype), low=env.action_low.tolist(), high=env.action_high.tolist()),
-        fingerprint=fingerprint, git_revision=git_revision(), versions=versions())
+        format=FORMAT,
+        file_format=file_format,
+        env=config.env,
+        variant=config.variant,
+        seed=config.seed,
+        policy=which,
+        step=step,
+        **{"return": return_},
+        deterministic=config.recipe.policy == "deterministic",
+        discount=config.discount,
+        reward_scale=config.reward_scale,
+        path_length=config.path_length,
+        observation=dict(
+            size=env.observation_size,
+            space=str(env.observation_space),
+            layout=layout(env.observation_space),
+        ),
+        action=dict(
+            size=env.action_size,
+            space=str(env.action_space),
+            shape=list(env.action_space.shape),
+            dtype=str(env.action_space.dtype),
+            low=env.action_low.tolist(),
+            high=env.action_high.tolist(),
+        ),
+        fingerprint=fingerprint,
+        git_revision=git_revision(),
+        versions=versions(),
+    )
 
 
 def layout(space: gymnasium.Space, name: str = "") -> list[dict[str, Any]]:
-    """Which part of the flat observation [start, stop) holds what, in the order of `gymnasium.spaces.flatten`."""
+    """Which part of the flat observation [start, stop) holds what, in the order of
+    `gymnasium.spaces.flatten`.
+    """
     if not isinstance(space, spaces.Dict | spaces.Tuple):
         return [dict(name=name, start=0, stop=spaces.flatdim(space), space=str(space))]
     parts = space.spaces.items() if isinstance(space, spaces.Dict) else enumerate(space.spaces)

@@ -17,13 +17,18 @@ def onnx_files(served: ServedPolicy) -> dict[str, Converted]:
     try:
         import tf2onnx
     except ImportError:
-        raise ConfigError("--format: onnx needs the package tf2onnx; install virel_tf[onnx]") from None
+        raise ConfigError(
+            "--format: onnx needs the package tf2onnx; install virel_tf[onnx]"
+        ) from None
     observation = tf.TensorSpec([None, served.observation_size], name="observation")
-    model, _ = tf2onnx.convert.from_function(tf.function(served.unchecked_act), [observation], opset=OPSET)
+    model, _ = tf2onnx.convert.from_function(
+        tf.function(served.unchecked_act), [observation], opset=OPSET
+    )
     return {"policy.onnx": Converted(model.SerializeToString(), run_onnx, 1e-4)}
 
 
 def run_onnx(model: bytes, observation: np.ndarray) -> np.ndarray:
     """Actions [B, A] of a file's content, by ONNX' own slow evaluator, which tf2onnx brings along."""
     import onnx.reference
+
     return onnx.reference.ReferenceEvaluator(model).run(["action"], {"observation": observation})[0]

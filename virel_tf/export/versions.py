@@ -1,4 +1,7 @@
-"""Numbered versions of a model in a folder, as model servers watch them: whole or not there, and never changed."""
+"""Numbered versions of a model in a folder, as model servers watch them.
+
+Whole or not there, and never changed.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,9 @@ def add_version(folder: Path, write: Callable[[Path], None]) -> Path:
     ensure_writable(folder)
     try:
         with one_at_a_time(folder):
-            for left in folder.iterdir():  # by a process that was killed: nobody else adds versions now
+            for (
+                left
+            ) in folder.iterdir():  # by a process that was killed: nobody else adds versions now
                 if re.fullmatch(re.escape(TEMPORARY) + r"\d+", left.name) and left.is_dir():
                     shutil.rmtree(left)
             target = folder / str(max(numbers(folder), default=0) + 1)

@@ -43,7 +43,10 @@ class Actor:
         return np.tanh(self._outputs(observation)[0])
 
     def sample_action(self, observation: np.ndarray, noise: np.ndarray) -> np.ndarray:
-        """tanh(loc + scale noise), with noise [E, A] standard normal; tanh(loc) where the policy is deterministic."""
+        """tanh(loc + scale noise), with noise [E, A] standard normal.
+
+        Tanh(loc) where the policy is deterministic.
+        """
         loc, log_scale = self._outputs(observation)
         return np.tanh(loc if log_scale is None else loc + np.exp(log_scale) * noise)
 

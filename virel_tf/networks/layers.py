@@ -1,4 +1,5 @@
-"""What Q, V and the policy are made of: initial weights, dense layers, normalisation, hidden layers.
+"""What Q, V and the policy are made of: initial weights, dense layers, normalisation, hidden
+layers.
 
 With `normalisation="batch"` a network is
 
@@ -135,7 +136,10 @@ class BatchNorm(keras.layers.Layer):
         return normalised * self.scale.value + self.offset.value
 
     def moments(self, x: tf.Tensor, track: bool) -> tuple[tf.Tensor, tf.Tensor]:
-        """Mean and variance of the batch. `track`: the running ones follow, by its unbiased variance."""
+        """Mean and variance of the batch.
+
+        `track`: the running ones follow, by its unbiased variance.
+        """
         mean, variance = batch_moments(tf.cast(x, tf.float32))
         if track:
             rows = tf.cast(tf.shape(x)[0], tf.float32)
@@ -155,7 +159,10 @@ class BatchNorm(keras.layers.Layer):
     def factor_and_offset(
         self, moments: tuple[tf.Tensor, tf.Tensor] | None = None
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """(k [C], c [C]) with which normalisation is k x + c; by the running statistics if none are given."""
+        """(k [C], c [C]) with which normalisation is k x + c.
+
+        By the running statistics if none are given.
+        """
         mean, variance = moments or (self.mean.value, self.variance.value)
         factor = tf.math.rsqrt(variance + VARIANCE_EPSILON)
         if not self.affine:

@@ -1,4 +1,6 @@
-"""pi_theta(a|s): a Gaussian squashed by tanh into [-1, 1]^A, as a TFP distribution, or its mean alone."""
+"""pi_theta(a|s): a Gaussian squashed by tanh into [-1, 1]^A, as a TFP distribution, or its mean
+alone.
+"""
 
 from __future__ import annotations
 
@@ -102,7 +104,10 @@ def sample(
     held: bool = False,
     training: bool = False,
 ) -> Sample:
-    """a ~ pi_theta(.|s) and log pi_theta(a|s); where `held`, no gradient flows through the action."""
+    """a ~ pi_theta(.|s) and log pi_theta(a|s).
+
+    Where `held`, no gradient flows through the action.
+    """
     loc, log_scale = policy(observation, training=training)
     if log_scale is None:
         return Sample(tf.tanh(loc), loc, tf.zeros_like(loc[:, 0]), loc, None)
@@ -121,6 +126,9 @@ def log_prob_of(policy: Policy, observation: tf.Tensor, before_tanh: tf.Tensor) 
 
 
 def log_density(distribution: tfp.distributions.Distribution, before_tanh: tf.Tensor) -> tf.Tensor:
-    """log pi(tanh(x)) from x [B, A] -> [B]. From tanh(x) itself, near +-1, float32 could not find the way back to x."""
+    """log pi(tanh(x)) from x [B, A] -> [B].
+
+    From tanh(x) itself, near +-1, float32 could not find the way back to x.
+    """
     squashing = distribution.bijector.forward_log_det_jacobian(before_tanh, event_ndims=1)
     return distribution.distribution.log_prob(before_tanh) - squashing

@@ -1,4 +1,6 @@
-"""A policy on disk: its weights and observation statistics, its critics' weights, and the step all are of."""
+"""A policy on disk: its weights and observation statistics, its critics' weights, and the step all
+are of.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +57,9 @@ class SavedWeights(NamedTuple):
 
     @classmethod
     def of_learner(cls, path: Path, step: int, state: Mapping[str, np.ndarray]) -> SavedWeights:
-        """What `save_policy` would have written, from `Learner.state` as the checkpoint in `path` holds it."""
+        """What `save_policy` would have written, from `Learner.state` as the checkpoint in `path`
+        holds it.
+        """
         # Neither targets nor the optimisers' numbers; the averaged policy where there is one.
         kept = re.compile(r"learner/(averaged_policy|policy|[qv]\d+)/\d+/(.+)")
         matches = [match for match in map(kept.fullmatch, state) if match]

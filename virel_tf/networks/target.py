@@ -13,7 +13,10 @@ def copy_weights(source: keras.Model, target: keras.Model) -> None:
 
 
 def polyak_update(source: keras.Model, target: keras.Model, tau: float) -> None:
-    """Moves `target` a fraction tau of the way to `source`: weights, scales and offsets, not statistics."""
+    """Moves `target` a fraction tau of the way to `source`.
+
+    Weights, scales and offsets, not statistics.
+    """
     for online, followed in zip(
         source.trainable_variables, target.trainable_variables, strict=True
     ):

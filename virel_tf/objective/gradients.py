@@ -1,9 +1,11 @@
-r"""grad_omega epsilon_omega, exactly, for each operator (sec:gradient_residual_error): the M-step's hard part.
+r"""grad_omega epsilon_omega, exactly, for each operator (sec:gradient_residual_error): the M-step's
+hard part.
 
-Everything is a mean over state-action pairs h, as the paper's E = E_{h ~ U(h)}. With beta = T Q - Q [S, K] and
-epsilon = c/2 E[beta^2]:
+Everything is a mean over state-action pairs h, as the paper's E = E_{h ~ U(h)}. With beta = T Q - Q
+[S, K] and epsilon = c/2 E[beta^2]:
 
-    grad epsilon = c E[ beta grad beta ]                                                          (eq:nabla_ew)
+    grad epsilon = c E[ beta grad beta ]
+    (eq:nabla_ew)
 
 | operator | grad beta |
 |---|---|
@@ -11,9 +13,9 @@ epsilon = c/2 E[beta^2]:
 | T_{omega,k} | gamma E_{omega,k}[ grad Q' + Q' M[grad Q'] / epsilon_k ] - grad Q |
 | T^{pi_omega} | the same at epsilon_omega, and what epsilon_omega's own change adds: `boltzmann_gradient` |
 
-M[x] = x - E_{pi}[x] centres over actions. Several of these are printed otherwise in the appendix; docs/errata.md has
-the list, and tests/test_gradients.py holds each against finite differences. A `jacobian` is grad_omega Q(s, a) for
-every pair, [S, K, P].
+M[x] = x - E_{pi}[x] centres over actions. Several of these are printed otherwise in the appendix;
+docs/errata.md has the list, and tests/test_gradients.py holds each against finite differences. A
+`jacobian` is grad_omega Q(s, a) for every pair, [S, K, P].
 """
 
 from __future__ import annotations
@@ -41,7 +43,12 @@ def optimal_td_error(q: tf.Tensor, problem: FiniteMDP) -> tf.Tensor:
 
 def boltzmann_td_error(q: tf.Tensor, problem: FiniteMDP, temperature: Number) -> tf.Tensor:
     """beta of T^{pi_omega} or T_{omega,k} at a given temperature; q [S, K] -> [S, K]."""
-    return backup(problem.rewards, problem.transitions, boltzmann_value(q, temperature), problem.discount) - q
+    return (
+        backup(
+            problem.rewards, problem.transitions, boltzmann_value(q, temperature), problem.discount
+        )
+        - q
+    )
 
 
 def gradient_from(td_error: tf.Tensor, td_jacobian: tf.Tensor, c: float = 1.0) -> tf.Tensor:
@@ -51,7 +58,10 @@ def gradient_from(td_error: tf.Tensor, td_jacobian: tf.Tensor, c: float = 1.0) -
 
 
 def policy_jacobian(jacobian: tf.Tensor, problem: FiniteMDP, policy: tf.Tensor) -> tf.Tensor:
-    """Gamma(h) = gamma E_{s', a' ~ policy}[ grad Q' ] - grad Q, the policy held fixed; -> [S, K, P]."""
+    """Gamma(h) = gamma E_{s', a' ~ policy}[ grad Q' ] - grad Q, the policy held fixed.
+
+    -> [S, K, P].
+    """
     expected = tf.einsum("sk,skp->sp", policy, jacobian)
     return problem.discount * tf.einsum("skt,tp->skp", problem.transitions, expected) - jacobian
 
@@ -61,21 +71,28 @@ def optimal_jacobian(q: tf.Tensor, jacobian: tf.Tensor, problem: FiniteMDP) -> t
     return policy_jacobian(jacobian, problem, greedy(q))
 
 
-def boltzmann_jacobian(q: tf.Tensor, jacobian: tf.Tensor, problem: FiniteMDP, temperature: Number) -> tf.Tensor:
+def boltzmann_jacobian(
+    q: tf.Tensor, jacobian: tf.Tensor, problem: FiniteMDP, temperature: Number
+) -> tf.Tensor:
     """grad beta at a temperature held fixed: that of T_{omega,k}; -> [S, K, P].
 
     The appendix (eq:nabla_bwk) leaves out gamma and the Q' that multiplies grad log p.
     """
     policy = boltzmann(q, temperature)
     through_policy = tf.einsum("sk,sk,skp->sp", policy, centred(q, policy), jacobian) / temperature
-    return (policy_jacobian(jacobian, problem, policy)
-            + problem.discount * tf.einsum("skt,tp->skp", problem.transitions, through_policy))
+    return policy_jacobian(jacobian, problem, policy) + problem.discount * tf.einsum(
+        "skt,tp->skp", problem.transitions, through_policy
+    )
 
 
-def boltzmann_residual(q: tf.Tensor, problem: FiniteMDP, c: float = 1.0, iterations: int = 200) -> tf.Tensor:
-    """epsilon_omega by its recursive definition, epsilon = c/2 E[(T^{pi_omega} Q - Q)^2] with pi_omega at epsilon -> []
+def boltzmann_residual(
+    q: tf.Tensor, problem: FiniteMDP, c: float = 1.0, iterations: int = 200
+) -> tf.Tensor:
+    """epsilon_omega by its recursive definition, epsilon = c/2 E[(T^{pi_omega} Q - Q)^2] with
+    pi_omega at epsilon -> []
 
-    The right side is positive as epsilon goes to 0, unless Q = T* Q, and bounded, so the two cross: found by bisection.
+    The right side is positive as epsilon goes to 0, unless Q = T* Q, and bounded, so the two cross:
+    found by bisection.
     """
     low = tf.zeros([], q.dtype)
     # |beta| is at most |r| + 2 max |Q|, whatever the temperature.
@@ -87,14 +104,17 @@ def boltzmann_residual(q: tf.Tensor, problem: FiniteMDP, c: float = 1.0, iterati
     return 0.5 * (low + high)
 
 
-def boltzmann_gradient(q: tf.Tensor, jacobian: tf.Tensor, problem: FiniteMDP, epsilon: tf.Tensor,
-                       c: float = 1.0) -> tf.Tensor:
+def boltzmann_gradient(
+    q: tf.Tensor, jacobian: tf.Tensor, problem: FiniteMDP, epsilon: tf.Tensor, c: float = 1.0
+) -> tf.Tensor:
     r"""grad epsilon_omega for T^{pi_omega}, epsilon_omega defined by its fixed point; -> [P].
 
-        grad epsilon = c ( E[beta Gamma] + gamma/epsilon E_omega[grad Q] ) / ( 1 + c gamma/epsilon^2 E_omega[Q] )
+        grad epsilon = c ( E[beta Gamma] + gamma/epsilon E_omega[grad Q] ) / ( 1 + c gamma/epsilon^2
+        E_omega[Q] )
 
-    with the operator E_omega[x] = E[ beta E_{s', a' ~ pi_omega}[ Q' M[x'] ] ]. It follows by differentiating both sides
-    of epsilon = c/2 E[beta(omega, epsilon)^2]; eq:nabla_ew_full has other signs and factors (docs/errata.md).
+    with the operator E_omega[x] = E[ beta E_{s', a' ~ pi_omega}[ Q' M[x'] ] ]. It follows by
+    differentiating both sides of epsilon = c/2 E[beta(omega, epsilon)^2]; eq:nabla_ew_full has
+    other signs and factors (docs/errata.md).
     """
     td_error = boltzmann_td_error(q, problem, epsilon)
     direct = gradient_from(td_error, boltzmann_jacobian(q, jacobian, problem, epsilon), c)
@@ -114,9 +134,17 @@ def policy_variance(q: tf.Tensor, policy: tf.Tensor) -> tf.Tensor:
     return tf.reduce_sum(policy * tf.square(centred(q, policy)), axis=-1)
 
 
-def full_m_step(q: tf.Tensor, jacobian: tf.Tensor, policy: tf.Tensor, states: tf.Tensor, epsilon: tf.Tensor,
-                epsilon_gradient: tf.Tensor) -> tf.Tensor:
-    """epsilon^2 grad_omega L = epsilon E[grad Q] - E[Q] grad epsilon, under h ~ d(s) pi_theta (eq:m_step); -> [P]."""
+def full_m_step(
+    q: tf.Tensor,
+    jacobian: tf.Tensor,
+    policy: tf.Tensor,
+    states: tf.Tensor,
+    epsilon: tf.Tensor,
+    epsilon_gradient: tf.Tensor,
+) -> tf.Tensor:
+    """epsilon^2 grad_omega L = epsilon E[grad Q] - E[Q] grad epsilon, under h ~ d(s) pi_theta
+    (eq:m_step); -> [P].
+    """
     weight = states[:, None] * policy
     expected_gradient = tf.einsum("sk,skp->p", weight, jacobian)
     return epsilon * expected_gradient - tf.reduce_sum(weight * q) * epsilon_gradient
@@ -137,12 +165,20 @@ def projected_residual(jacobian: tf.Tensor, td_error: tf.Tensor) -> tf.Tensor:
     return 0.5 * tf.reduce_mean(tf.square(tf.linalg.matvec(jacobian, weights)))
 
 
-def projected_gradient(jacobian: tf.Tensor, td_error: tf.Tensor, td_jacobian: tf.Tensor, weights: tf.Tensor,
-                       hessian_product: tf.Tensor) -> tf.Tensor:
-    """E[(b^T zeta) grad beta] + E[(beta - b^T zeta) (grad^2 Q) zeta] (eq:ew_projected_gradient); -> [P].
+def projected_gradient(
+    jacobian: tf.Tensor,
+    td_error: tf.Tensor,
+    td_jacobian: tf.Tensor,
+    weights: tf.Tensor,
+    hessian_product: tf.Tensor,
+) -> tf.Tensor:
+    """E[(b^T zeta) grad beta] + E[(beta - b^T zeta) (grad^2 Q) zeta] (eq:ew_projected_gradient); ->
+    [P].
 
-    hessian_product is (grad^2 Q) zeta for every pair [S, K, P], which one more pass through Q gives (Pearlmutter 1994).
+    hessian_product is (grad^2 Q) zeta for every pair [S, K, P], which one more pass through Q gives
+    (Pearlmutter 1994).
     """
     fitted = tf.linalg.matvec(jacobian, weights)
-    return (tf.reduce_mean(fitted[:, :, None] * td_jacobian, axis=[0, 1])
-            + tf.reduce_mean((td_error - fitted)[:, :, None] * hessian_product, axis=[0, 1]))
+    return tf.reduce_mean(fitted[:, :, None] * td_jacobian, axis=[0, 1]) + tf.reduce_mean(
+        (td_error - fitted)[:, :, None] * hessian_product, axis=[0, 1]
+    )

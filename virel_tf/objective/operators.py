@@ -1,4 +1,5 @@
-r"""Target operators over S states and K actions, exactly: T Q = r + gamma E_{s'}[ U(s') ] with one U per operator.
+r"""Target operators over S states and K actions, exactly: T Q = r + gamma E_{s'}[ U(s') ] with one
+U per operator.
 
 | operator | U(s) | in the set of def:target_set? |
 |---|---|---|
@@ -20,9 +21,16 @@ import tensorflow as tf
 from virel_tf.objective.boltzmann import Number, boltzmann, log_partition
 
 
-def backup(rewards: tf.Tensor, transitions: tf.Tensor, values: tf.Tensor, discount: float) -> tf.Tensor:
-    """T Q = r + gamma E_{s'}[U(s')]; rewards [S, K], transitions [S, K, S], values U [S] -> [S, K]."""
-    tf.debugging.assert_shapes([(rewards, ("S", "K")), (transitions, ("S", "K", "S")), (values, ("S",))])
+def backup(
+    rewards: tf.Tensor, transitions: tf.Tensor, values: tf.Tensor, discount: float
+) -> tf.Tensor:
+    """T Q = r + gamma E_{s'}[U(s')].
+
+    Rewards [S, K], transitions [S, K, S], values U [S] -> [S, K].
+    """
+    tf.debugging.assert_shapes(
+        [(rewards, ("S", "K")), (transitions, ("S", "K", "S")), (values, ("S",))]
+    )
     return rewards + discount * tf.linalg.matvec(transitions, values)
 
 
@@ -47,15 +55,21 @@ def soft_value(q: tf.Tensor, temperature: Number) -> tf.Tensor:
 
 
 def diminishing_temperature(step: Number, start: Number, decay: Number = 1.0) -> Number:
-    """epsilon_k = start / (1 + k)^decay, a schedule for T_{omega,k}: positive, with limit 0 for any decay above 0."""
+    """epsilon_k = start / (1 + k)^decay, a schedule for T_{omega,k}.
+
+    Positive, with limit 0 for any decay above 0.
+    """
     return start / (1.0 + step) ** decay
 
 
-def climb(q: Callable[[tf.Tensor], tf.Tensor], start: tf.Tensor, steps: int, length: float = 0.2) -> tf.Tensor:
-    """Actions [B, A] in [-1, 1] with a Q at least that of `start`: T*'s argmax for continuous actions, locally.
+def climb(
+    q: Callable[[tf.Tensor], tf.Tensor], start: tf.Tensor, steps: int, length: float = 0.2
+) -> tf.Tensor:
+    """Actions [B, A] in [-1, 1] with a Q at least that of `start`: T*'s argmax for continuous
+    actions, locally.
 
-    Goes `length` along the gradient of Q, clipped to the box; where that does not raise Q it stays, and halves the
-    length. q: actions [B, A] -> [B].
+    Goes `length` along the gradient of Q, clipped to the box; where that does not raise Q it stays,
+    and halves the length. q: actions [B, A] -> [B].
     """
     action, lengths = start, tf.fill([tf.shape(start)[0], 1], tf.cast(length, start.dtype))
     for _ in range(steps):

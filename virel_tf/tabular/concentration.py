@@ -1,10 +1,12 @@
-r"""Theorem 1 (proof:convergence_boltzmann) and Lemma 1 (proof:objective_infinity) in numbers, in one dimension.
+r"""Theorem 1 (proof:convergence_boltzmann) and Lemma 1 (proof:objective_infinity) in numbers, in
+one dimension.
 
-For p_epsilon(x) proportional to exp(f(x) / epsilon) with a unique smooth maximum x*, the proof's substitution
-u = (x* - x) / sqrt(epsilon) turns p_epsilon into a Gaussian whose corrections come in powers of sqrt(epsilon); the odd
-ones vanish by symmetry, so E[phi] - phi(x*) shrinks like epsilon:
+For p_epsilon(x) proportional to exp(f(x) / epsilon) with a unique smooth maximum x*, the proof's
+substitution u = (x* - x) / sqrt(epsilon) turns p_epsilon into a Gaussian whose corrections come in
+powers of sqrt(epsilon); the odd ones vanish by symmetry, so E[phi] - phi(x*) shrinks like epsilon:
 
-    E[phi] = phi(x*) + epsilon ( phi''(x*) / (2 |f''(x*)|) + phi'(x*) f'''(x*) / (2 f''(x*)^2) ) + O(epsilon^2)
+    E[phi] = phi(x*) + epsilon ( phi''(x*) / (2 |f''(x*)|) + phi'(x*) f'''(x*) / (2 f''(x*)^2) ) +
+    O(epsilon^2)
 """
 
 from __future__ import annotations
@@ -16,18 +18,30 @@ import numpy as np
 Function = Callable[[np.ndarray], np.ndarray]
 
 
-def boltzmann_expectation(f: Function, phi: Function, epsilon: float, peak: float, low: float, high: float,
-                          points: int = 200_001) -> float:
-    """E_{p_epsilon}[phi] on [low, high], by quadrature in the proof's u, which stays resolved as epsilon -> 0."""
+def boltzmann_expectation(
+    f: Function,
+    phi: Function,
+    epsilon: float,
+    peak: float,
+    low: float,
+    high: float,
+    points: int = 200_001,
+) -> float:
+    """E_{p_epsilon}[phi] on [low, high], by quadrature in the proof's u, which stays resolved as
+    epsilon -> 0.
+    """
     root = np.sqrt(epsilon)
-    widest = 40.0  # p_epsilon has nothing beyond, where f falls as fast as its second derivative at the peak says
+    # p_epsilon has nothing beyond, where f falls as fast as its second derivative at the peak says
+    widest = 40.0
     u = np.linspace(max(-widest, (low - peak) / root), min(widest, (high - peak) / root), points)
     x = peak + root * u
     weight = np.exp((f(x) - f(np.array(peak))) / epsilon)
     return float(np.trapezoid(phi(x) * weight, u) / np.trapezoid(weight, u))
 
 
-def first_order_coefficient(f_derivatives: tuple[float, float], phi_derivatives: tuple[float, float]) -> float:
+def first_order_coefficient(
+    f_derivatives: tuple[float, float], phi_derivatives: tuple[float, float]
+) -> float:
     """The factor of epsilon above, from f'', f''' and phi', phi'' at the maximum."""
     f2, f3 = f_derivatives
     phi1, phi2 = phi_derivatives
@@ -35,6 +49,8 @@ def first_order_coefficient(f_derivatives: tuple[float, float], phi_derivatives:
 
 
 def elbo_of_gaussian(q: float, curvature: float, deviation: float, epsilon: float) -> float:
-    """L of a Gaussian policy centred on the maximum of Q(a) = q - curvature a^2 / 2, for one state (eq:elborl)."""
+    """L of a Gaussian policy centred on the maximum of Q(a) = q - curvature a^2 / 2, for one state
+    (eq:elborl).
+    """
     expected_q = q - curvature * deviation**2 / 2
     return expected_q / epsilon + 0.5 * np.log(2 * np.pi * np.e * deviation**2)

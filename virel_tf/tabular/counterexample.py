@@ -1,8 +1,8 @@
 r"""Where maximum-entropy RL's best action is wrong (sec:MERL, figure ce).
 
-s_0 has two actions. a_2 pays 1 and leads on along a chain of states without a choice. a_1 pays nothing and leads to
-s_1, which has k equally worthless actions, each to a state of its own. Only a_2 is optimal; MERL is drawn to s_1 by the
-entropy that waits there:
+s_0 has two actions. a_2 pays 1 and leads on along a chain of states without a choice. a_1 pays
+nothing and leads to s_1, which has k equally worthless actions, each to a state of its own. Only
+a_2 is optimal; MERL is drawn to s_1 by the entropy that waits there:
 
     p_1* = pi_merl(a_1|s_0) = 1 / (k^-gamma exp(1/c) + 1)
 
@@ -19,9 +19,13 @@ from virel_tf.tabular.mdp import FiniteMDP, backup
 A_1, A_2 = 0, 1
 
 
-def merl_probability(c: np.ndarray | float, discount: np.ndarray | float, k: np.ndarray | int) -> np.ndarray:
+def merl_probability(
+    c: np.ndarray | float, discount: np.ndarray | float, k: np.ndarray | int
+) -> np.ndarray:
     """p_1*, the closed form; broadcasts."""
-    return 1.0 / (np.power(np.asarray(k, float), -discount) * np.exp(1.0 / np.asarray(c, float)) + 1.0)
+    return 1.0 / (
+        np.power(np.asarray(k, float), -discount) * np.exp(1.0 / np.asarray(c, float)) + 1.0
+    )
 
 
 def merl_objective(p: complex, c: float, discount: float, k: int) -> complex:
@@ -30,7 +34,8 @@ def merl_objective(p: complex, c: float, discount: float, k: int) -> complex:
 
 
 def merl_probability_numerically(c: float, discount: float, k: int) -> float:
-    """p_1* by maximising J_merl, which is concave, knowing nothing of the closed form: its slope changes sign once.
+    """p_1* by maximising J_merl, which is concave, knowing nothing of the closed form: its slope
+    changes sign once.
 
     The slope is a complex-step derivative, exact to the last digits.
     """
@@ -44,9 +49,11 @@ def merl_probability_numerically(c: float, discount: float, k: int) -> float:
 
 
 def counterexample_mdp(k: int, discount: float, tail: int = 6) -> FiniteMDP:
-    """The MDP of the figure: s_0, s_1, its k successors, a_2's chain of three and a common tail that ends in itself.
+    """The MDP of the figure: s_0, s_1, its k successors, a_2's chain of three and a common tail
+    that ends in itself.
 
-    Every state has max(2, k) actions; where fewer are meant, the surplus ones do what the last one does.
+    Every state has max(2, k) actions; where fewer are meant, the surplus ones do what the last one
+    does.
     """
     successors = range(2, 2 + k)
     chain = range(2 + k, 5 + k)
@@ -68,7 +75,9 @@ def counterexample_mdp(k: int, discount: float, tail: int = 6) -> FiniteMDP:
 
 
 def merl_policy_at_start(k: int, c: float, discount: float, sweeps: int = 200) -> float:
-    """p_1 of the MERL policy, by soft value iteration on the MDP with each state's own number of actions."""
+    """p_1 of the MERL policy, by soft value iteration on the MDP with each state's own number of
+    actions.
+    """
     mdp = counterexample_mdp(k, discount)
     meant = np.ones(len(mdp.rewards), int)
     meant[0], meant[1] = 2, k

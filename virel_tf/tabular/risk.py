@@ -1,12 +1,14 @@
-r"""Mode seeking against risk seeking (sec:PL): two actions, one of them with a large loss now and then.
+r"""Mode seeking against risk seeking (sec:PL): two actions, one of them with a large loss now and
+then.
 
     safe:   return 1
     risky:  return 1.5 with probability 0.9, else -loss
 
 Pseudo-likelihood methods fit the policy to a target over outcomes, p_O(a, outcome) proportional to
 prior(a) p(outcome|a) exp(R / eta), by KL(p_O || p_pi). The best fit is pi(a) proportional to
-prior(a) E[exp(R / eta)|a]: however bad the loss, exp(-loss / eta) only goes to 0. VIREL's Boltzmann policy has the
-expectation inside, pi(a) proportional to exp(E[R|a] / epsilon), and so sees all of the loss.
+prior(a) E[exp(R / eta)|a]: however bad the loss, exp(-loss / eta) only goes to 0. VIREL's Boltzmann
+policy has the expectation inside, pi(a) proportional to exp(E[R|a] / epsilon), and so sees all of
+the loss.
 """
 
 from __future__ import annotations
@@ -19,7 +21,9 @@ GAIN, PROBABILITY = 1.5, 0.9
 
 def outcomes(loss: float) -> tuple[np.ndarray, np.ndarray]:
     """(returns, probabilities), each [2, 2]: for both actions, the two things that may happen."""
-    return np.array([[1.0, 1.0], [GAIN, -loss]]), np.array([[0.5, 0.5], [PROBABILITY, 1 - PROBABILITY]])
+    return np.array([[1.0, 1.0], [GAIN, -loss]]), np.array(
+        [[0.5, 0.5], [PROBABILITY, 1 - PROBABILITY]]
+    )
 
 
 def expected_returns(loss: float) -> np.ndarray:

@@ -21,7 +21,10 @@ th, td { text-align: left; padding: 0.25rem 1rem 0.25rem 0; border-bottom: 1px s
 
 
 def write_theory(folder: Path) -> Path:
-    """Computes every section and writes theory.html and the PNGs into the folder; returns the page's path."""
+    """Computes every section and writes theory.html and the PNGs into the folder.
+
+    Returns the page's path.
+    """
     ensure_writable(folder)
     parts = []
     for make in SECTIONS:
@@ -30,9 +33,12 @@ def write_theory(folder: Path) -> Path:
         section.figure.savefig(picture, format="png", dpi=130)
         atomic_write(folder / f"{make.__name__}.png", picture.getvalue())
         parts.append(section_html(section, picture.getvalue()))
-    page = (f"<!doctype html><html lang='en'><meta charset='utf-8'><meta name='viewport' content='width=device-width'>"
-            f"<title>VIREL in numbers</title><style>{STYLE}</style><h1>VIREL in numbers</h1>"
-            f"<p>What the paper proves, computed exactly on small problems.</p>{''.join(parts)}</html>\n")
+    page = (
+        "<!doctype html><html lang='en'><meta charset='utf-8'><meta name='viewport'"
+        " content='width=device-width'><title>VIREL in"
+        f" numbers</title><style>{STYLE}</style><h1>VIREL in numbers</h1><p>What the paper proves,"
+        f" computed exactly on small problems.</p>{''.join(parts)}</html>\n"
+    )
     atomic_write(folder / "theory.html", page.encode())
     return folder / "theory.html"
 
@@ -40,8 +46,13 @@ def write_theory(folder: Path) -> Path:
 def section_html(section: Section, picture: bytes) -> str:
     """One section as HTML."""
     header = "".join(f"<th>{html.escape(cell)}</th>" for cell in section.header)
-    rows = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in section.rows)
+    rows = "".join(
+        "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>"
+        for row in section.rows
+    )
     image = base64.b64encode(picture).decode()
-    return (f"<h2>{html.escape(section.title)}</h2><p>{html.escape(section.text)}</p>"
-            f"<img alt='{html.escape(section.title, quote=True)}' src='data:image/png;base64,{image}'>"
-            f"<div class='table'><table><tr>{header}</tr>{rows}</table></div>")
+    return (
+        f"<h2>{html.escape(section.title)}</h2><p>{html.escape(section.text)}</p>"
+        f"<img alt='{html.escape(section.title, quote=True)}' src='data:image/png;base64,{image}'>"
+        f"<div class='table'><table><tr>{header}</tr>{rows}</table></div>"
+    )

@@ -1,4 +1,7 @@
-"""Environment steps: the policy acts, the replay remembers. Autoreset is ours, so no transition crosses an episode."""
+"""Environment steps: the policy acts, the replay remembers.
+
+Autoreset is ours, so no transition crosses an episode.
+"""
 
 from __future__ import annotations
 
@@ -26,11 +29,17 @@ class Episode(NamedTuple):
 class Collector:
     """Steps E environments side by side and appends what happened to the replay."""
 
-    def __init__(self, config: Config, envs: list[Environment], learner: Learner, replay: ReplayRing) -> None:
+    def __init__(
+        self, config: Config, envs: list[Environment], learner: Learner, replay: ReplayRing
+    ) -> None:
         self.config, self.envs, self.learner, self.replay = config, envs, learner, replay
         self.actor = Actor(learner.policy)
-        self.exploration = EXPLORATIONS[config.recipe.exploration](config, self.actor, envs[0].action_size)
-        self.observation = np.stack([env.reset(seed=config.seed * 1000 + lane) for lane, env in enumerate(envs)])
+        self.exploration = EXPLORATIONS[config.recipe.exploration](
+            config, self.actor, envs[0].action_size
+        )
+        self.observation = np.stack(
+            [env.reset(seed=config.seed * 1000 + lane) for lane, env in enumerate(envs)]
+        )
         check_finite(self.observation, "environment's observation", 0)
         self.returns = np.zeros(len(envs))
         self.lengths = np.zeros(len(envs), np.int64)
@@ -42,20 +51,31 @@ class Collector:
     def mean_abs_reward(self) -> float:
         """Mean magnitude of the scaled rewards seen: the r_avg of lambda."""
         mean = self.config.reward_scale * self.abs_reward_sum / max(self.reward_count, 1)
-        return mean / self.return_scale.deviation if self.config.reward_scaling == "return" else mean
+        return (
+            mean / self.return_scale.deviation if self.config.reward_scaling == "return" else mean
+        )
 
     def collect(self, step: int, steps: int) -> tuple[Rows, list[Episode]]:
-        """Takes `steps` environment steps after the first `step`, appends them to the replay and returns them."""
+        """Takes `steps` environment steps after the first `step`, appends them to the replay and
+        returns them.
+        """
         lanes, rows, episodes = len(self.envs), [], []
         self.actor.refresh()
-        random = np.random.default_rng([self.config.seed, step])  # its own for each call, so no state to save
+        # its own for each call, so no state to save
+        random = np.random.default_rng([self.config.seed, step])
         for now in range(step, step + steps, lanes):
             actions = self._actions(now, random)
             check_finite(actions, "policy's action", now)
             for lane, env in enumerate(self.envs):
                 rows += self._step_one(lane, env, actions[lane], now + lane, episodes)
-        stacked = Rows(*(np.array(column, dtype) for column, dtype in zip(
-            zip(*rows, strict=True), (np.int32, *4 * (np.float32,), bool), strict=True)))
+        stacked = Rows(
+            *(
+                np.array(column, dtype)
+                for column, dtype in zip(
+                    zip(*rows, strict=True), (np.int32, *4 * (np.float32,), bool), strict=True
+                )
+            )
+        )
         if self.config.normalise_observations:
             self.learner.update_statistics(stacked.observation)
         self.replay.append(stacked, self.observation)
@@ -67,9 +87,13 @@ class Collector:
             return random.uniform(-1, 1, shape).astype(np.float32)
         return self.exploration.act(self.observation, random)
 
-    def _step_one(self, lane: int, env: Environment, action: np.ndarray, step: int,
-                  episodes: list[Episode]) -> list[tuple]:
-        """One step of one environment: its row, and one more for the last observation of a truncated episode."""
+    def _step_one(
+        self, lane: int, env: Environment, action: np.ndarray, step: int, episodes: list[Episode]
+    ) -> list[tuple]:
+        """One step of one environment.
+
+        Its row, and one more for the last observation of a truncated episode.
+        """
         before = self.observation[lane].copy()
         after = env.step(action)
         check_finite(after.observation, "environment's observation", step)
@@ -93,9 +117,13 @@ class Collector:
 
     def state(self) -> tuple[dict[str, np.ndarray], dict[str, bytes]]:
         """(arrays, blobs) from which `load_state` goes on as if nothing had happened."""
-        arrays = {"collector/observation": self.observation, "collector/returns": self.returns,
-                  "collector/lengths": self.lengths, "collector/exploration": self.exploration.state,
-                  "collector/rewards": np.array([self.abs_reward_sum, self.reward_count], np.float64)}
+        arrays = {
+            "collector/observation": self.observation,
+            "collector/returns": self.returns,
+            "collector/lengths": self.lengths,
+            "collector/exploration": self.exploration.state,
+            "collector/rewards": np.array([self.abs_reward_sum, self.reward_count], np.float64),
+        }
         arrays |= self.return_scale.state()
         return arrays, {f"env{lane}": env.get_state() for lane, env in enumerate(self.envs)}
 
@@ -106,8 +134,10 @@ class Collector:
         self.lengths = arrays["collector/lengths"].copy()
         self.exploration.state = arrays["collector/exploration"].copy()
         self.return_scale.load_state(arrays)
-        self.abs_reward_sum, self.reward_count = float(arrays["collector/rewards"][0]), int(
-            arrays["collector/rewards"][1])
+        self.abs_reward_sum, self.reward_count = (
+            float(arrays["collector/rewards"][0]),
+            int(arrays["collector/rewards"][1]),
+        )
         for lane, env in enumerate(self.envs):
             env.set_state(blobs[f"env{lane}"])
 

@@ -1,4 +1,7 @@
-"""The numbers of a run: metrics.csv, and the same for TensorBoard; a resumed run shows every point once."""
+"""The numbers of a run.
+
+Metrics.csv, and the same for TensorBoard; a resumed run shows every point once.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +21,15 @@ from virel_tf.metrics_file import Row, parse_row, read_rows
 
 
 class MetricsLog:
-    """Rows of metrics.csv, each on the disk when `write` returns. The first row's keys are the columns."""
+    """Rows of metrics.csv, each on the disk when `write` returns.
+
+    The first row's keys are the columns.
+    """
 
     def __init__(self, run_dir: Path, keep_rows: int) -> None:
-        """Keeps the first `keep_rows` rows of an earlier part of the run, and drops those after them."""
+        """Keeps the first `keep_rows` rows of an earlier part of the run, and drops those after
+        them.
+        """
         self.path = Path(run_dir) / "metrics.csv"
         self.columns, self.rows = read_rows(self.path, keep_rows) if keep_rows else ([], [])
         ensure_writable(self.path.parent)
@@ -72,10 +80,15 @@ class _Board:
     def add(self, row: Row) -> None:
         """One event for the whole row: a resumed run has thousands of scalars to write again."""
         Summary = self._tf.compat.v1.Summary
-        scalars = [Summary.Value(tag=name, simple_value=value) for name, value in row.items()
-                   if name != "step" and isinstance(value, (int, float))]
+        scalars = [
+            Summary.Value(tag=name, simple_value=value)
+            for name, value in row.items()
+            if name != "step" and isinstance(value, (int, float))
+        ]
         with self._telling(), self._writer.as_default():  # which flushes at its end
-            self._tf.summary.experimental.write_raw_pb(Summary(value=scalars).SerializeToString(), step=row["step"])
+            self._tf.summary.experimental.write_raw_pb(
+                Summary(value=scalars).SerializeToString(), step=row["step"]
+            )
 
     def close(self) -> None:
         with contextlib.suppress(self._tf.errors.OpError):
@@ -89,7 +102,9 @@ class _Board:
         except OSError as error:
             raise RunError(f"cannot write to {self._folder}: {error.strerror}") from error
         except self._tf.errors.OpError as error:
-            raise RunError(f"cannot write to {self._folder}: {told_by_tensorflow(error)}") from error
+            raise RunError(
+                f"cannot write to {self._folder}: {told_by_tensorflow(error)}"
+            ) from error
 
 
 def _cell(value: Any) -> str:

@@ -1,4 +1,7 @@
-"""`virel-tf train`: a run from the user's side. The run yields; evaluation, logging and checkpoints follow it."""
+"""`virel-tf train`: a run from the user's side.
+
+The run yields; evaluation, logging and checkpoints follow it.
+"""
 
 from __future__ import annotations
 
@@ -32,14 +35,22 @@ from virel_tf.train.progress import Progress
 from virel_tf.train.run import Iteration, Run
 from virel_tf.train.triggers import StopRequest, crossed
 
-LOCK_TRIES, LOCK_WAIT = 10, 0.1  # how often to try for a folder's lock before the last time, and seconds between
+LOCK_TRIES, LOCK_WAIT = (
+    10,
+    0.1,
+)  # how often to try for a folder's lock before the last time, and seconds between
 
 
 def train(config: Config) -> int:
-    """Trains until total_steps or until asked to stop; goes on from the newest checkpoint. Returns the exit code."""
+    """Trains until total_steps or until asked to stop.
+
+    Goes on from the newest checkpoint. Returns the exit code.
+    """
     runtime.configure(config.threads)
     folder = config.directory
-    make_env(config.env).close()  # an environment that cannot be used is told before anything is written
+    make_env(
+        config.env
+    ).close()  # an environment that cannot be used is told before anything is written
     refuse_other_run(config, folder)
     ensure_writable(folder)
     with only_writer(folder), StopRequest() as stop:
@@ -48,11 +59,16 @@ def train(config: Config) -> int:
 
 def refuse_other_recipe(config: Config, folder: Path, saved: dict[str, str]) -> None:
     """ConfigError where a checkpoint is of a recipe that had the same name and other parts."""
-    changes = [f"{field}: {saved.get(field)} -> {part}" for field, part in config.recipe.parts().items()
-               if saved.get(field) != part]
+    changes = [
+        f"{field}: {saved.get(field)} -> {part}"
+        for field, part in config.recipe.parts().items()
+        if saved.get(field) != part
+    ]
     if changes:
-        raise ConfigError(f"--run_dir: {folder} holds a run of {config.variant} made of other parts "
-                          f"({'; '.join(changes)}); give another --run_dir")
+        raise ConfigError(
+            f"--run_dir: {folder} holds a run of {config.variant} made of other parts "
+            f"({'; '.join(changes)}); give another --run_dir"
+        )
 
 
 @contextmanager
@@ -74,13 +90,18 @@ def take_lock(lock: TextIO) -> None:
     for _ in range(LOCK_TRIES):
         try:
             return fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:  # perhaps somebody who just looks whether it is held: experiments.folder.in_use
+        except (
+            BlockingIOError
+        ):  # perhaps somebody who just looks whether it is held: experiments.folder.in_use
             time.sleep(LOCK_WAIT)
     fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 class Training:
-    """One process's part in a run: from the newest checkpoint, or from nothing, to the end or a stop."""
+    """One process's part in a run.
+
+    From the newest checkpoint, or from nothing, to the end or a stop.
+    """
 
     def __init__(self, config: Config, folder: Path) -> None:
         self.config, self.folder = config, folder
@@ -101,8 +122,10 @@ class Training:
             rows, self.best = checkpoint.info["metrics_rows"], checkpoint.info["best"]
             self.seconds_before = checkpoint.info["seconds"]
         elif policy_path(folder, "last").exists():  # which is written after a checkpoint
-            raise RunError(f"{folder} holds a run whose checkpoints are gone, so it cannot go on; give another "
-                           "--run_dir, or remove that folder to start afresh")
+            raise RunError(
+                f"{folder} holds a run whose checkpoints are gone, so it cannot go on; give another"
+                " --run_dir, or remove that folder to start afresh"
+            )
         atomic_write(folder / "config.json", config.to_json().encode())
         record_versions(folder, self.run.step)
         self.log = MetricsLog(folder, rows)
@@ -119,8 +142,10 @@ class Training:
             self.progress.message(f"{self.folder}: going on from step {self.start_step}")
         foreign = self.run.envs[0].foreign_state
         if foreign:
-            self.progress.message(f"--env: {self.config.env} keeps state that cannot be saved ({', '.join(foreign)}); "
-                                  "a resumed run will differ from an uninterrupted one")
+            self.progress.message(
+                f"--env: {self.config.env} keeps state that cannot be saved ({', '.join(foreign)});"
+                " a resumed run will differ from an uninterrupted one"
+            )
         before = saved = self.start_step
         try:
             for iteration in self.run.iterate():
@@ -130,7 +155,9 @@ class Training:
                 if crossed(self.config.checkpoint_every, before, iteration.step):
                     self.save()
                     saved = iteration.step
-                self.progress.update(iteration.step, self.window.last_return, self.window.last_epsilon)
+                self.progress.update(
+                    iteration.step, self.window.last_return, self.window.last_epsilon
+                )
                 before = iteration.step
                 if stop.signal:
                     break
@@ -149,7 +176,10 @@ class Training:
         return stop.exit_code
 
     def export_what_there_is(self) -> str:
-        """The policies from before a bad number; returns what to add to its message where even that fails."""
+        """The policies from before a bad number.
+
+        Returns what to add to its message where even that fails.
+        """
         try:
             export_policies(self.folder)
         except Exception as error:  # whatever it is, it must not hide why the run ended
@@ -159,9 +189,13 @@ class Training:
     def evaluate_and_log(self) -> None:
         """One evaluation, one row of metrics.csv, and the policy if it is the best so far."""
         self.actor.refresh()
-        evaluation = evaluate_policy(self.actor.mean_action, self.eval_env,
-                                     seed=self.config.seed * 1_000_003 + self.run.step, steps=self.config.eval_steps,
-                                     episodes=self.config.eval_episodes)
+        evaluation = evaluate_policy(
+            self.actor.mean_action,
+            self.eval_env,
+            seed=self.config.seed * 1_000_003 + self.run.step,
+            steps=self.config.eval_steps,
+            episodes=self.config.eval_episodes,
+        )
         if evaluation.mean > self.best:
             self.best = evaluation.mean
             self.save_policy("best")
@@ -173,15 +207,30 @@ class Training:
             columns["return_deviation"] = self.run.collector.return_scale.deviation
         if self.diagnostics:
             columns |= self.diagnostics.read(self.run.updates, columns["temperature"])
-        self.log.write({"step": self.run.step, **evaluation_columns(evaluation), **columns,
-                        "seconds": round(seconds, 2), "steps_per_s": round(rate, 1)})
+        self.log.write(
+            {
+                "step": self.run.step,
+                **evaluation_columns(evaluation),
+                **columns,
+                "seconds": round(seconds, 2),
+                "steps_per_s": round(rate, 1),
+            }
+        )
         self.window.clear()
 
     def save(self) -> None:
         """A checkpoint, the last policy and the learning curve."""
         seconds = self.seconds_before + time.monotonic() - self.started
-        self.run.save(self.store, self.window.state(), dict(
-            metrics_rows=len(self.log.rows), best=float(self.best), seconds=seconds, recipe=self.config.recipe.parts()))
+        self.run.save(
+            self.store,
+            self.window.state(),
+            dict(
+                metrics_rows=len(self.log.rows),
+                best=float(self.best),
+                seconds=seconds,
+                recipe=self.config.recipe.parts(),
+            ),
+        )
         self.show_last()
 
     def show_last(self) -> None:
@@ -194,8 +243,13 @@ class Training:
     def save_policy(self, which: str) -> None:
         """The policy as it is now, with the critics that judge it."""
         learner = self.run.learner
-        save_policy(policy_path(self.folder, which), learner.evaluated_policy, self.run.step, learner.critics.online,
-                    self.run.collector.return_scale.deviation)
+        save_policy(
+            policy_path(self.folder, which),
+            learner.evaluated_policy,
+            self.run.step,
+            learner.critics.online,
+            self.run.collector.return_scale.deviation,
+        )
 
     def say_goodbye(self, stop: StopRequest) -> None:
         """The last line a user reads."""
@@ -205,8 +259,10 @@ class Training:
             returns = "no evaluation yet"
             if self.window.last_return is not None:
                 returns = f"last return {self.window.last_return:.1f}, best {self.best:.1f}"
-            print(f"{self.config.env} {self.config.variant} seed {self.config.seed}: step {self.run.step}, {returns}; "
-                  f"see {self.folder}")
+            print(
+                f"{self.config.env} {self.config.variant} seed {self.config.seed}: step"
+                f" {self.run.step}, {returns}; see {self.folder}"
+            )
 
 
 class Window:
@@ -234,15 +290,24 @@ class Window:
     def columns(self) -> dict[str, float | None]:
         """Means over the window; None where there is nothing to average."""
         means = self.sums / self.updates if self.updates else [None] * len(METRICS)
-        return {"train_return": float(np.mean(self.returns)) if self.returns else None,
-                "train_episodes": len(self.returns),
-                **{name: None if mean is None else float(mean) for name, mean in zip(METRICS, means, strict=True)}}
+        return {
+            "train_return": float(np.mean(self.returns)) if self.returns else None,
+            "train_episodes": len(self.returns),
+            **{
+                name: None if mean is None else float(mean)
+                for name, mean in zip(METRICS, means, strict=True)
+            },
+        }
 
     def state(self) -> dict[str, np.ndarray]:
         """For the checkpoint: the row it falls into is then the same as without it."""
         last = [np.nan if self.last_return is None else self.last_return]
-        return {"window/sums": self.sums, "window/updates": np.array(self.updates),
-                "window/returns": np.array(self.returns, np.float64), "window/last_return": np.array(last)}
+        return {
+            "window/sums": self.sums,
+            "window/updates": np.array(self.updates),
+            "window/returns": np.array(self.returns, np.float64),
+            "window/last_return": np.array(last),
+        }
 
     def load_state(self, arrays: dict[str, np.ndarray]) -> None:
         """Goes on with a window that `state` saved."""
@@ -254,7 +319,10 @@ class Window:
 
 def evaluation_columns(evaluation: Evaluation) -> dict[str, float]:
     """The evaluation's part of a row."""
-    return {"eval_return": evaluation.mean, "eval_return_min": min(evaluation.returns),
-            "eval_return_max": max(evaluation.returns), "eval_episodes": len(evaluation.returns),
-            "eval_length": float(np.mean(evaluation.lengths))}
-
+    return {
+        "eval_return": evaluation.mean,
+        "eval_return_min": min(evaluation.returns),
+        "eval_return_max": max(evaluation.returns),
+        "eval_episodes": len(evaluation.returns),
+        "eval_length": float(np.mean(evaluation.lengths)),
+    }

@@ -17,10 +17,18 @@ LONGEST_BAR = 30
 
 
 class Progress:
-    """Shows steps, speed, the last evaluation's return and epsilon; whole-line messages go through it too."""
+    """Shows steps, speed, the last evaluation's return and epsilon.
 
-    def __init__(self, total_steps: int, start_step: int = 0, stream: TextIO | None = None,
-                 clock: Callable[[], float] = time.monotonic) -> None:
+    Whole-line messages go through it too.
+    """
+
+    def __init__(
+        self,
+        total_steps: int,
+        start_step: int = 0,
+        stream: TextIO | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._total = total_steps
         self._stream = stream or sys.stderr
         self._clock = clock
@@ -30,7 +38,9 @@ class Progress:
         self._latest: tuple[int, float | None, float | None] | None = None
         self._shown = True  # nothing new to show
 
-    def update(self, step: int, last_return: float | None = None, epsilon: float | None = None) -> None:
+    def update(
+        self, step: int, last_return: float | None = None, epsilon: float | None = None
+    ) -> None:
         """Takes note of where the run is, and shows it if the last time was long enough ago."""
         self._latest = step, last_return, epsilon
         self._shown = False
@@ -60,10 +70,12 @@ class Progress:
         rate = self._rate(now, step)
         self._due = now + (REDRAW_EVERY if self._terminal else PRINT_EVERY)
         self._shown = True
-        parts = [f"{rate:.0f} steps/s" if rate else "",
-                 f"return {last_return:.1f}" if last_return is not None else "",
-                 f"epsilon {epsilon:.3g}" if epsilon is not None else "",
-                 f"ETA {duration(max(self._total - step, 0) / rate)}" if rate else ""]
+        parts = [
+            f"{rate:.0f} steps/s" if rate else "",
+            f"return {last_return:.1f}" if last_return is not None else "",
+            f"epsilon {epsilon:.3g}" if epsilon is not None else "",
+            f"ETA {duration(max(self._total - step, 0) / rate)}" if rate else "",
+        ]
         figures = "  ".join([f"{step}/{self._total}", *filter(None, parts)])
         if self._terminal:
             self._write("\r" + self._with_bar(min(step / self._total, 1.0), figures))
@@ -98,7 +110,11 @@ class Progress:
 def duration(seconds: float) -> str:
     """Seconds as a person says them: 42s, 4m19s, 3h07m, 2d05h."""
     seconds = round(seconds)
-    for unit, name, part, part_name in ((86400, "d", 3600, "h"), (3600, "h", 60, "m"), (60, "m", 1, "s")):
+    for unit, name, part, part_name in (
+        (86400, "d", 3600, "h"),
+        (3600, "h", 60, "m"),
+        (60, "m", 1, "s"),
+    ):
         if seconds >= unit:
             return f"{seconds // unit}{name}{seconds % unit // part:02d}{part_name}"
     return f"{seconds}s"

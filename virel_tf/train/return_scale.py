@@ -1,4 +1,5 @@
-"""The running deviation of the discounted return, which rewards are divided by (--reward_scaling=return).
+"""The running deviation of the discounted return, which rewards are divided by
+(--reward_scaling=return).
 
 Each environment has a discounted sum G <- gamma G + r of its own, which starts at 0 in every
 episode, whether the one before it terminated or was truncated. The deviation is that of all values

@@ -1,4 +1,6 @@
-"""A run: its environments, replay, learner and collector, built from a Config, stepped by a generator."""
+"""A run: its environments, replay, learner and collector, built from a Config, stepped by a
+generator.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,10 @@ class Iteration(NamedTuple):
 
 
 class Run:
-    """Everything that learns, and the counters; `save` and `restore` carry all of it through a checkpoint."""
+    """Everything that learns, and the counters.
+
+    `save` and `restore` carry all of it through a checkpoint.
+    """
 
     def __init__(self, config: Config) -> None:
         self.config = config
@@ -66,20 +71,27 @@ class Run:
             return np.zeros([0, len(METRICS)], np.float32)
         self.learner.return_deviation.assign(self.collector.return_scale.deviation)
         metrics = self.learner.update(
-            self.replay.view(), tf.constant(self.updates), tf.constant(self.collector.reward_count),
-            tf.constant(self.collector.mean_abs_reward, tf.float32)).numpy()
+            self.replay.view(),
+            tf.constant(self.updates),
+            tf.constant(self.collector.reward_count),
+            tf.constant(self.collector.mean_abs_reward, tf.float32),
+        ).numpy()
         self.learner.average_policy()
         bad = np.argwhere(~np.isfinite(metrics))
         if len(bad):
             update, metric = bad[0]
-            raise BadNumber(f"step {self.step}: {METRICS[metric]} became {metrics[update, metric]} in update "
-                           f"{self.updates + update + 1}")
+            raise BadNumber(
+                f"step {self.step}: {METRICS[metric]} became {metrics[update, metric]} in update "
+                f"{self.updates + update + 1}"
+            )
         self.updates += updates
         return metrics
 
     def save(self, store: CheckpointStore, arrays: dict[str, np.ndarray], info: dict) -> None:
         """Writes a checkpoint of the run, together with the caller's own arrays and info."""
-        learner = {f"learner/{name}": variable.numpy() for name, variable in self.learner.state().items()}
+        learner = {
+            f"learner/{name}": variable.numpy() for name, variable in self.learner.state().items()
+        }
         for name, value in learner.items():
             if not np.isfinite(value).all():
                 raise BadNumber(f"step {self.step}: {name} is not finite, so it was not saved")
@@ -89,16 +101,27 @@ class Run:
             merged = Rows(*(np.concatenate(column) for column in zip(*self.unsaved, strict=True)))
             segment = Segment(self.rows - len(merged.lane), self.rows, merged._asdict())
         counters = dict(updates=self.updates, rows=self.rows)
-        store.save(self.step, learner | collector | arrays, blobs, counters | info, segment,
-                   keep_from=self.rows - self.replay.rows_alive)
+        store.save(
+            self.step,
+            learner | collector | arrays,
+            blobs,
+            counters | info,
+            segment,
+            keep_from=self.rows - self.replay.rows_alive,
+        )
         self.unsaved.clear()
         self.unsaved_rows = 0
 
     def restore(self, checkpoint: Checkpoint) -> None:
         """Goes back to where `save` was called."""
         prefix = "learner/"
-        self.learner.load_state({name[len(prefix):]: value for name, value in checkpoint.arrays.items()
-                                 if name.startswith(prefix)})
+        self.learner.load_state(
+            {
+                name[len(prefix) :]: value
+                for name, value in checkpoint.arrays.items()
+                if name.startswith(prefix)
+            }
+        )
         self.collector.load_state(checkpoint.arrays, checkpoint.blobs)
         for segment in checkpoint.segments:
             self.replay.append(Rows(**segment.arrays), self.collector.observation)

@@ -12,7 +12,10 @@ def crossed(every: int, before: int, now: int) -> bool:
 
 
 class StopRequest:
-    """Ctrl-C or SIGTERM, remembered until the run is at a point where it can save; the second one stops at once."""
+    """Ctrl-C or SIGTERM, remembered until the run is at a point where it can save.
+
+    The second one stops at once.
+    """
 
     def __init__(self) -> None:
         self.signal: int | None = None
@@ -20,7 +23,8 @@ class StopRequest:
 
     def __enter__(self) -> StopRequest:
         if threading.current_thread() is not threading.main_thread():
-            return self  # signals reach the main thread alone, and there is nobody to ask for a stop here
+            # signals reach the main thread alone, and there is nobody to ask for a stop here
+            return self
         for number in (signal.SIGINT, signal.SIGTERM):
             self._earlier[number] = signal.signal(number, self._remember)
         return self

@@ -1,4 +1,7 @@
-"""The M-step of nearly every algorithm: regression on TD targets that are held fixed (TD, DQN, SAC)."""
+"""The M-step of nearly every algorithm.
+
+Regression on TD targets that are held fixed (TD, DQN, SAC).
+"""
 
 from __future__ import annotations
 
