@@ -18,7 +18,7 @@ from virel_tf.algorithms.state_residual import StateResidual
 from virel_tf.config import Config
 from virel_tf.errors import ConfigError
 from virel_tf.objective.residual import state_residual_loss
-from virel_tf.objective.targets import clipped_noise, mean, minimum_of_subset
+from virel_tf.objective.targets import bounded, clipped_noise, mean, minimum_of_subset
 from virel_tf.train.return_scale import ReturnScale
 from virel_tf.train.run import Run
 
@@ -48,14 +48,33 @@ def test_the_deviation_is_one_where_nothing_ever_changed():
     assert scale.deviation == 1.0
 
 
+@pytest.mark.parametrize("bound, divisor", [(0.0, 2.5), (4.0, 2.5), (0.5, 8.0)])
+def test_rewards_are_divided_by_enough_that_returns_stay_within_the_bound(bound, divisor):
+    """G is 1 and then -4 (0.5 * 0 - 4, in a new episode); a deviation of 2.5 around -1.5."""
+    scale = ReturnScale(lanes=1, discount=0.5, bound=bound)
+    scale.add(0, 1.0, True)
+    scale.add(0, -4.0, True)
+    assert scale.deviation == 2.5
+    assert scale.divisor == divisor
+
+
+def test_the_value_in_a_td_target_is_clipped_to_the_bound():
+    """Q(s', a') = 2, so the target is 1 + 0.99 * 1.5."""
+    learner = make_learner(variant="virel", bootstrap="self", value_bound=1.5)
+    assert update(learner)["q_loss"] == pytest.approx(0.5 * (Q - 1 - 0.99 * 1.5) ** 2, rel=1e-5)
+    np.testing.assert_allclose(bounded(tf.constant([-2.0, 0.3, 2.0]), 1.5), [-1.5, 0.3, 1.5])
+
+
 def test_the_deviation_goes_on_where_it_was_saved():
-    one, other = ReturnScale(1, 0.9), ReturnScale(1, 0.9)
+    one, other = ReturnScale(1, 0.9, 0.1), ReturnScale(1, 0.9, 0.1)
     for reward in (1.0, 2.0, 4.0):
         one.add(0, reward, False)
     other.load_state(one.state())
     for scale in (one, other):
         scale.add(0, -3.0, True)
-    assert one.deviation == other.deviation and one.discounted == other.discounted == 0.0
+    assert one.deviation == other.deviation
+    assert one.divisor == other.divisor == pytest.approx(10 * (0.81 + 1.8 + 4))
+    assert one.discounted == other.discounted == 0.0
 
 
 def test_scaled_rewards_reach_the_td_target():

@@ -148,6 +148,13 @@ class Config:
         "return: rewards are also divided by the running deviation of the discounted return",
         choices=("none", "return"),
     )
+    value_bound: float = option(
+        0.0,
+        PAPER,
+        "the value of s' in a TD target is clipped to +-value_bound, and with reward_scaling=return "
+        "rewards are divided by enough that the returns seen stay within it (0: no bound)",
+        least=0,
+    )
     policy_regulariser: float = option(
         1e-3, PAPER, "weight of mean(loc^2) + mean(log_scale^2) in the policy loss", least=0
     )

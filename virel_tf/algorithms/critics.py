@@ -18,6 +18,7 @@ from virel_tf.objective.operators import climb
 from virel_tf.objective.targets import (
     VALUES,
     aligning_scale,
+    bounded,
     hard,
     mean,
     minimum,
@@ -243,6 +244,7 @@ class Critics:
     def td_targets(self, batch: Transition, next_values: list[tf.Tensor]) -> list[tf.Tensor]:
         """T Q_i [B] for each Q, on its kind's value of s'."""
         scale = self.soft_reward_scale()
+        next_values = [bounded(value, self.config.value_bound) for value in next_values]
         return [
             td_target(
                 batch.reward * scale if kind is soft else batch.reward,

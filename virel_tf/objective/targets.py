@@ -35,6 +35,17 @@ def td_target(
     return reward + discount * (1.0 - terminated) * next_value
 
 
+def bounded(next_value: tf.Tensor, bound: float) -> tf.Tensor:
+    """U(s') within +-bound [B]; unchanged for a bound of 0.
+
+    An estimate beyond every return that was ever seen is an error of the critic. Clipped, it cannot
+    raise the targets that it is learned from.
+    """
+    if not bound:
+        return next_value
+    return tf.clip_by_value(next_value, -bound, bound)
+
+
 def hard(q: tf.Tensor, log_prob: tf.Tensor, temperature: tf.Tensor) -> tf.Tensor:
     """One-sample estimate of E_{a ~ pi}[Q(s, a)] from Q(s, a_pi) [B]."""
     del log_prob, temperature

@@ -43,7 +43,7 @@ class Collector:
         check_finite(self.observation, "environment's observation", 0)
         self.returns = np.zeros(len(envs))
         self.lengths = np.zeros(len(envs), np.int64)
-        self.return_scale = ReturnScale(len(envs), config.discount)
+        self.return_scale = ReturnScale(len(envs), config.discount, config.value_bound)
         self.abs_reward_sum = 0.0
         self.reward_count = 0
 
@@ -51,9 +51,7 @@ class Collector:
     def mean_abs_reward(self) -> float:
         """Mean magnitude of the scaled rewards seen: the r_avg of lambda."""
         mean = self.config.reward_scale * self.abs_reward_sum / max(self.reward_count, 1)
-        return (
-            mean / self.return_scale.deviation if self.config.reward_scaling == "return" else mean
-        )
+        return mean / self.return_scale.divisor if self.config.reward_scaling == "return" else mean
 
     def collect(self, step: int, steps: int) -> tuple[Rows, list[Episode]]:
         """Takes `steps` environment steps after the first `step`, appends them to the replay and

@@ -204,7 +204,7 @@ class Training:
         self.window.last_return = evaluation.mean
         columns = self.window.columns()
         if self.config.reward_scaling == "return":
-            columns["return_deviation"] = self.run.collector.return_scale.deviation
+            columns["return_deviation"] = self.run.collector.return_scale.divisor
         if self.diagnostics:
             columns |= self.diagnostics.read(self.run.updates, columns["temperature"])
         self.log.write(
@@ -248,7 +248,7 @@ class Training:
             learner.evaluated_policy,
             self.run.step,
             learner.critics.online,
-            self.run.collector.return_scale.deviation,
+            self.run.collector.return_scale.divisor,
         )
 
     def say_goodbye(self, stop: StopRequest) -> None:

@@ -69,7 +69,7 @@ class Run:
         updates = config.steps_per_iteration * config.updates_per_step
         if not updates or self.step <= config.random_steps or not self.replay.count.all():
             return np.zeros([0, len(METRICS)], np.float32)
-        self.learner.return_deviation.assign(self.collector.return_scale.deviation)
+        self.learner.return_deviation.assign(self.collector.return_scale.divisor)
         metrics = self.learner.update(
             self.replay.view(),
             tf.constant(self.updates),
