@@ -33,11 +33,15 @@ def by_hand(preset: str) -> float:
         target = observation + middle + out
         return 32 * (q + v + policy + q_of_policy + target)
     m_step = 2 * 64 * q  # two critics on (s, a) and (s', a') together
+    # Mean and variance of the input, once for both critics, and of each critic's hidden layers.
+    m_step += 2 * 64 * (4 + 1) + 2 * (2 * 2 * 64 * 64)
+    m_step += 2 * 3 * (middle + out)  # offsets folded into biases, and the gradients of that
     next_action = (32 + 1) * (observation + middle + 2 * out)  # and the offsets folded into biases
     q_of_policy = 2 * (
         32 * (observation + 2 * (action + middle + out)) + observation + 2 * action + middle + out
     )
     e_step = 32 * policy + q_of_policy
+    e_step += 2 * 32 * 4 + 2 * 2 * 32 * 64 + 3 * (middle + 2 * out)  # as in the M-step
     return m_step + next_action + e_step / 3
 
 

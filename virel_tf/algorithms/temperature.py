@@ -48,9 +48,9 @@ class TemperatureReading(NamedTuple):
 
 
 class Factor(Protocol):
-    """A number that may be learned from residual errors or from the policy's log-probabilities."""
+    """What the temperature is, or what epsilon is multiplied by. By default it learns nothing."""
 
-    variables: list[tf.Variable]
+    variables: list[tf.Variable]  # all of its state
 
     def read(self, mean_abs_reward: tf.Tensor) -> tf.Tensor:
         """Its value now, []."""
@@ -58,11 +58,12 @@ class Factor(Protocol):
     def follow_residual(self, residual: tf.Tensor) -> None:
         """Takes in an update's residual error []."""
 
-    def follow_entropy(self, log_prob: tf.Tensor, may_rise: tf.Tensor | bool = True) -> None:
-        """Takes in an E-step's log pi [B]. Unless it `may_rise`, the factor can only fall."""
+    def follow_entropy(self, log_prob: tf.Tensor, may_rise: tf.Tensor) -> None:
+        """Takes in an E-step's log pi [B]. Unless it `may_rise` [], the factor can only fall."""
 
-    def ready(self) -> tf.Tensor | bool:
+    def ready(self) -> tf.Tensor:
         """Whether it has learned enough to be used; until then the temperature is alpha."""
+        return tf.constant(True)
 
 
 class Temperature:
@@ -132,7 +133,7 @@ class Temperature:
         while the temperature is at its bound.
         """
         log_prob = tf.stop_gradient(log_prob)
-        may_rise: tf.Tensor | bool = True
+        may_rise = tf.constant(True)
         if self.follows_residual and self.config.temperature_bound:
             may_rise = reading.lambda_ * reading.epsilon < self.config.temperature_bound
         if self.follows_residual and self.config.epsilon_warmup == "alpha":
@@ -166,76 +167,62 @@ class RunningMean:
         self.mean.assign(mean)
 
 
-class Constant:
-    """A number."""
+class Constant(Factor):
+    """A number that does not change."""
 
     def __init__(self, value: float) -> None:
         self.value = value
-        self.variables: list[tf.Variable] = []
+        self.variables = []
 
     def read(self, mean_abs_reward: tf.Tensor) -> tf.Tensor:
-        """See `Factor`."""
+        """Its value now, []."""
         return tf.constant(self.value)
 
-    def follow_residual(self, residual: tf.Tensor) -> None:
-        """See `Factor`."""
-        del residual
 
-    def follow_entropy(self, log_prob: tf.Tensor, may_rise: tf.Tensor | bool = True) -> None:
-        """See `Factor`."""
-        del log_prob, may_rise
-
-    def ready(self) -> bool:
-        """See `Factor`."""
-        return True
-
-
-class FromRewards(Constant):
+class FromRewards(Factor):
     """(1 - gamma) / r_avg: the lambda that the paper derives."""
 
     def __init__(self, discount: float) -> None:
-        super().__init__(0.0)
         self.discount = discount
+        self.variables = []
 
     def read(self, mean_abs_reward: tf.Tensor) -> tf.Tensor:
-        """See `Factor`."""
+        """Its value now, []."""
         return lambda_from_rewards(mean_abs_reward, discount=self.discount)
 
 
-class RelativeToHistory(Constant):
-    """alpha / mean(epsilon): the temperature is alpha on average, and more where the residual is
-    above its history.
+class RelativeToHistory(Factor):
+    """alpha / mean(epsilon): the temperature is alpha on average.
 
-    So the temperature's level does not depend on how well a critic fits (layer normalisation,
-    several Qs).
+    It is higher where the residual is above its mean. So the temperature's level does not depend on
+    how well a critic fits (layer normalisation, several Qs).
     """
 
     def __init__(self, alpha: float) -> None:
-        super().__init__(alpha)
+        self.alpha = alpha
         self.history = RunningMean(1 - 1 / SLOW_UPDATES)
         self.variables = self.history.variables
 
     def read(self, mean_abs_reward: tf.Tensor) -> tf.Tensor:
-        """See `Factor`."""
-        return self.value / tf.maximum(self.history.mean, 1e-6)
+        """Its value now, []."""
+        return self.alpha / tf.maximum(self.history.mean, 1e-6)
 
     def follow_residual(self, residual: tf.Tensor) -> None:
-        """See `Factor`."""
+        """Takes in an update's residual error []."""
         self.history.update(residual)
 
     def ready(self) -> tf.Tensor:
-        """See `Factor`."""
+        """After the first residual."""
         return self.history.weight > 0
 
 
-class TunedToEntropy(Constant):
+class TunedToEntropy(Factor):
     """exp(x), with x descending -x E[log pi + target entropy].
 
     It grows while the entropy is below its target.
     """
 
     def __init__(self, start: float, config: Config, action_size: int) -> None:
-        super().__init__(start)
         self.target = config.target_entropy * action_size
         self.logarithm = tf.Variable(tf.math.log(start), trainable=False)
         self.optimiser = FusedAdam(
@@ -244,14 +231,13 @@ class TunedToEntropy(Constant):
         self.variables = [self.logarithm, *self.optimiser.variables]
 
     def read(self, mean_abs_reward: tf.Tensor) -> tf.Tensor:
-        """See `Factor`."""
+        """Its value now, []."""
         return tf.exp(self.logarithm)
 
-    def follow_entropy(self, log_prob: tf.Tensor, may_rise: tf.Tensor | bool = True) -> None:
-        """See `Factor`."""
+    def follow_entropy(self, log_prob: tf.Tensor, may_rise: tf.Tensor) -> None:
+        """Takes in an E-step's log pi [B]. Unless it `may_rise` [], the factor can only fall."""
         gradient = -(tf.reduce_mean(log_prob) + self.target)
-        if may_rise is not True:
-            gradient = tf.where(may_rise, gradient, tf.maximum(gradient, 0.0))
+        gradient = tf.where(may_rise, gradient, tf.maximum(gradient, 0.0))
         self.optimiser.apply([gradient])
 
 
