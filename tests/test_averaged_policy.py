@@ -8,7 +8,7 @@ from test_batch_norm import NETWORKS, inputs_of, make_learner, shaken, update
 
 from virel_tf.algorithms.averaged_policy import AveragedPolicy
 from virel_tf.networks.policies import Policy
-from virel_tf.networks.policy_file import SavedWeights, read_policy, save_policy
+from virel_tf.run_folder.policies import SavedWeights, read_policy, save_policy
 
 
 def weights(policy: Policy) -> list[np.ndarray]:

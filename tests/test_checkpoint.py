@@ -12,11 +12,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from virel_tf import checkpoint as module
 from virel_tf import files
-from virel_tf.checkpoint import CheckpointStore, Segment, read_arrays
 from virel_tf.errors import RunError
 from virel_tf.files import atomic_write, ensure_writable
+from virel_tf.run_folder import checkpoints as module
+from virel_tf.run_folder.checkpoints import CheckpointStore, Segment, read_arrays
 
 ROWS = 10  # per step of these tests
 

@@ -12,7 +12,7 @@ import pytest
 from test_checkpoint import ROWS, CheckpointStore, check, names, save
 
 import virel_tf
-from virel_tf import checkpoint as module
+from virel_tf.run_folder import checkpoints as module
 
 
 @pytest.fixture

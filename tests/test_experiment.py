@@ -12,9 +12,9 @@ from virel_tf.cli import main, parse_config, read_flags
 from virel_tf.commands import TRAINING_FLAGS
 from virel_tf.errors import ConfigError
 from virel_tf.experiments.command import Experiment
-from virel_tf.experiments.folder import finished, in_use, latest
 from virel_tf.experiments.grid import read_seeds
 from virel_tf.experiments.table import Line, Table, summary
+from virel_tf.run_folder.progress import finished, in_use, latest
 from virel_tf.train.triggers import StopRequest
 
 # ---------------------------------------------------------------- the grid

@@ -150,7 +150,7 @@ def test_cells_that_run_when_the_experiment_is_stopped_are_recorded_as_waiting(
 
 
 def test_a_report_that_fails_does_not_cost_the_exit_code(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("virel_tf.experiments.report.write_report", lambda *arguments: [].pop())
+    monkeypatch.setattr("virel_tf.reports.report.write_report", lambda *arguments: [].pop())
     export(tmp_path / "Hopper-v4/virel/seed1", 100)
     assert (
         main(

@@ -22,13 +22,13 @@ from untrained_run import make_run
 import virel_tf
 from virel_tf.errors import ConfigError, RunError
 from virel_tf.evaluate.command import evaluate_export, evaluate_run
-from virel_tf.evaluate.saved_run import policy_path
 from virel_tf.export import versions
 from virel_tf.export.command import export_run
 from virel_tf.export.metadata import evaluated_return
 from virel_tf.export.versions import add_version, newest_version
 from virel_tf.export.warmup import WARMUP_FILE, varint
-from virel_tf.networks.policy_file import save_policy
+from virel_tf.run_folder.policies import save_policy
+from virel_tf.run_folder.restore import policy_path
 
 
 @pytest.fixture(scope="module")

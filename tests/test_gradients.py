@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from virel_tf.objective import gradients as exact
 from virel_tf.objective.boltzmann import boltzmann
-from virel_tf.objective.elbo import elbo
-from virel_tf.objective.operators import diminishing_temperature, soft_value
-from virel_tf.tabular.mdp import FiniteMDP, random_mdp
+from virel_tf.theory import gradients as exact
+from virel_tf.theory.elbo import elbo
+from virel_tf.theory.mdp import FiniteMDP, random_mdp
+from virel_tf.theory.operators import diminishing_temperature, soft_value
 
 SIZES = [(2, 2, 3), (4, 3, 5), (6, 2, 7)]  # states, actions, hidden units
 CASES = [(size, seed) for size in SIZES for seed in range(8)]

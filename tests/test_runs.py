@@ -17,9 +17,9 @@ from virel_tf.config import Config
 from virel_tf.errors import ConfigError
 from virel_tf.experiments.command_line import command_of
 from virel_tf.experiments.grid import make_cells
-from virel_tf.experiments.identity import with_default_settings
 from virel_tf.experiments.record import write_record
-from virel_tf.experiments.runs import Missing, read_experiment, read_runs
+from virel_tf.reports.runs import Missing, read_experiment, read_runs
+from virel_tf.run_folder.identity import with_default_settings
 
 HOPPER = ("--env=Hopper-v4", "--variant=virel")
 

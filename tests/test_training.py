@@ -20,10 +20,10 @@ import tensorflow as tf
 
 from virel_tf import load_policy
 from virel_tf.envs import make_env
-from virel_tf.evaluate.saved_run import read_run, read_weights, restore_critics, restore_policy
-from virel_tf.experiments.folder import in_use
 from virel_tf.export.command import export_run
 from virel_tf.networks.actor import Actor
+from virel_tf.run_folder.progress import in_use
+from virel_tf.run_folder.restore import read_run, read_weights, restore_critics, restore_policy
 from virel_tf.train.loop import only_writer
 
 TINY = [

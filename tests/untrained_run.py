@@ -10,13 +10,13 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from virel_tf.algorithms.critics import Critics
+from virel_tf.algorithms.critic_ensemble import Critics
 from virel_tf.algorithms.policy import make_policy
 from virel_tf.config import Config
 from virel_tf.envs import Environment, make_env
-from virel_tf.evaluate.saved_run import policy_path
 from virel_tf.networks.policies import Policy
-from virel_tf.networks.policy_file import save_policy
+from virel_tf.run_folder.policies import save_policy
+from virel_tf.run_folder.restore import policy_path
 
 
 class UntrainedRun(NamedTuple):

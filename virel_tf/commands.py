@@ -224,7 +224,7 @@ def need_runs(runs: tuple[str, ...], command: str) -> None:
 
 
 def run_report(options: ReportOptions) -> int:
-    from virel_tf.experiments.report import write_report
+    from virel_tf.reports.report import write_report
 
     folders = [Path(name) for name in options.runs]
     page, missing = write_report(
@@ -238,7 +238,7 @@ def run_report(options: ReportOptions) -> int:
 
 
 def run_plot(options: PlotOptions) -> int:
-    from virel_tf.experiments.plot import write_plot
+    from virel_tf.reports.plot import write_plot
 
     return tell_written(*write_plot(options))
 
@@ -304,7 +304,7 @@ def run_experiment(options: ExperimentOptions, training: dict[str, Any]) -> int:
 
 
 def run_latency(options: LatencyOptions) -> int:
-    from virel_tf.benchmark.latency import measure_latency
+    from virel_tf.export.latency import measure_latency
 
     say(json.dumps(measure_latency(options.run_dir, options.policy, options.seconds)))
     return 0

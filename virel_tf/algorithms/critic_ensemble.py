@@ -14,7 +14,7 @@ from virel_tf.config import Config
 from virel_tf.networks.critics import QNetwork, ValueNetwork
 from virel_tf.networks.policies import Sample
 from virel_tf.networks.target import copy_weights, polyak_update
-from virel_tf.objective.operators import climb
+from virel_tf.objective.climb import climb
 from virel_tf.objective.targets import (
     VALUES,
     aligning_scale,
@@ -25,7 +25,7 @@ from virel_tf.objective.targets import (
     soft,
     td_target,
 )
-from virel_tf.types import Transition
+from virel_tf.transition import Transition
 
 Value = Callable[
     ..., tf.Tensor

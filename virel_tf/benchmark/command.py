@@ -15,7 +15,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from virel_tf import runtime
+from virel_tf import machine
 from virel_tf.algorithms.learner import Learner
 from virel_tf.benchmark.products import Product, bare_products, products_of
 from virel_tf.config import Config
@@ -30,8 +30,8 @@ FILL_STEPS = 5000
 
 def run_benchmark(config: Config, seconds: float) -> dict[str, Any]:
     """Measures for about `seconds`; see docs/benchmark.md for what each number means."""
-    runtime.configure(config.threads)
-    cores = runtime.cores(config.threads)
+    machine.configure(config.threads)
+    cores = machine.cores(config.threads)
     if not config.updates_per_step:
         raise ConfigError("--updates_per_step: 0 is not allowed; the benchmark measures updates")
     run = Run(dataclasses.replace(config, total_steps=2**31 - 1, random_steps=0))

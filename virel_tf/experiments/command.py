@@ -16,13 +16,13 @@ from typing import Any, Protocol
 from virel_tf.algorithms.relevance import notes_on_unused
 from virel_tf.commands import ExperimentOptions
 from virel_tf.errors import ConfigError, RunError
-from virel_tf.experiments.folder import finished, in_use, latest, newest_checkpoint
 from virel_tf.experiments.grid import Cell, make_cells
 from virel_tf.experiments.pool import OUTPUT, LocalPool, last_line
 from virel_tf.experiments.record import write_record
 from virel_tf.experiments.table import Line, Table
 from virel_tf.files import ensure_writable
 from virel_tf.machine import cores
+from virel_tf.run_folder.progress import finished, in_use, latest, newest_checkpoint
 from virel_tf.train.triggers import StopRequest
 
 LOOK_EVERY = 0.5  # seconds between two looks at the cells
@@ -84,7 +84,7 @@ def notes_on(options: ExperimentOptions, cells: list[Cell]) -> list[str]:
 def tell_report(out: Path, table: Table) -> None:
     """Writes the report on all runs in the folder, and says where it is."""
     try:
-        from virel_tf.experiments.report import write_report
+        from virel_tf.reports.report import write_report
 
         page, missing = write_report([out], out / "report")
     # the runs are there, and the exit code tells of them, whatever happens to the report

@@ -21,7 +21,7 @@ from virel_tf.config import Config, did_you_mean, refuse_other_run
 from virel_tf.envs.make import make_env
 from virel_tf.errors import ConfigError
 from virel_tf.experiments.command_line import flag_text
-from virel_tf.experiments.identity import identity, lacking_identity, with_default_settings
+from virel_tf.run_folder.identity import identity, lacking_identity, with_default_settings
 
 MOST_SEEDS = 1000
 HIGHEST_SEED = Config.__dataclass_fields__["seed"].metadata["most"]

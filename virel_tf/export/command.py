@@ -10,11 +10,22 @@ from typing import Any
 import tensorflow as tf
 
 import virel_tf
-from virel_tf import runtime
+from virel_tf import machine
 from virel_tf.config import POLICIES, Config
 from virel_tf.envs.make import Environment, make_env
 from virel_tf.errors import RunError, told_by_tensorflow
-from virel_tf.evaluate.saved_run import (
+from virel_tf.export.converted import write_converted
+from virel_tf.export.lite import lite_files
+from virel_tf.export.metadata import describe, evaluated_return
+from virel_tf.export.onnx_format import onnx_files
+from virel_tf.export.readme import models_config
+from virel_tf.export.saved_model import write_saved_model
+from virel_tf.export.signatures import ServedPolicy
+from virel_tf.export.versions import add_version, newest_version
+from virel_tf.files import atomic_write
+from virel_tf.networks.folding import without_batch_norm
+from virel_tf.run_folder.policies import SavedWeights
+from virel_tf.run_folder.restore import (
     float32_layers,
     policy_path,
     read_run,
@@ -22,17 +33,6 @@ from virel_tf.evaluate.saved_run import (
     restore_critics,
     restore_policy,
 )
-from virel_tf.export.converted import write_converted
-from virel_tf.export.lite import lite_files
-from virel_tf.export.metadata import describe, evaluated_return
-from virel_tf.export.onnx import onnx_files
-from virel_tf.export.readme import models_config
-from virel_tf.export.saved_model import write_saved_model
-from virel_tf.export.signatures import ServedPolicy
-from virel_tf.export.versions import add_version, newest_version
-from virel_tf.files import atomic_write
-from virel_tf.networks.folding import without_batch_norm
-from virel_tf.networks.policy_file import SavedWeights
 
 FOLDERS = {
     "saved_model": "policy",
@@ -49,7 +49,7 @@ def export_run(
     `which` is best, last, or the step of a checkpoint that the run keeps.
     """
     config = read_run(run_dir)
-    runtime.configure(config.threads)
+    machine.configure(config.threads)
     weights = read_weights(run_dir, which)
     return_ = evaluated_return(Path(run_dir), weights.step)
     # a number would look like a version

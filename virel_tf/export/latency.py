@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from virel_tf import runtime
+from virel_tf import machine
 from virel_tf.benchmark.command import measure
 from virel_tf.envs.make import make_env
-from virel_tf.evaluate.saved_run import read_run, read_weights, restore_policy
 from virel_tf.export.command import export_run
 from virel_tf.networks.actor import Actor
+from virel_tf.run_folder.restore import read_run, read_weights, restore_policy
 
 BATCHES = (1, 4, 16, 64, 256, 1024, 4096)
 
@@ -28,7 +28,7 @@ def measure_latency(run_dir: str, policy: str, seconds: float) -> dict[str, Any]
     All in this process, without a network.
     """
     config = read_run(run_dir)
-    runtime.configure(config.threads)  # before anything else uses TensorFlow
+    machine.configure(config.threads)  # before anything else uses TensorFlow
     env = make_env(config.env)
     actor = Actor(restore_policy(config, env, read_weights(run_dir, policy)))
     with tempfile.TemporaryDirectory() as folder:

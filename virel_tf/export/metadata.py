@@ -12,8 +12,8 @@ from gymnasium import spaces
 from virel_tf.config import Config
 from virel_tf.envs.make import Environment
 from virel_tf.errors import RunError
-from virel_tf.metrics_file import read_rows
-from virel_tf.provenance import git_revision, versions
+from virel_tf.run_folder.metrics import read_rows
+from virel_tf.run_folder.provenance import git_revision, versions
 
 FORMAT = 1  # of metadata.json itself
 

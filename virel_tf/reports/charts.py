@@ -11,9 +11,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.transforms import ScaledTranslation
 
-from virel_tf.experiments.analysis import PROFILE_THRESHOLDS, Aggregate, Curve
-from virel_tf.experiments.statistics import Estimate, trailing_mean
-from virel_tf.experiments.styles import FAINT, GRID, INK, Look
+from virel_tf.reports.aggregates import Estimate, trailing_mean
+from virel_tf.reports.analysis import PROFILE_THRESHOLDS, Aggregate, Curve
+from virel_tf.reports.styles import FAINT, GRID, INK, Look
 
 WIDTH = 4.6  # inches: about the width of a phone's screen, so that text on it keeps its size
 LEGEND_LETTERS = 44  # that fit beside a line of that width

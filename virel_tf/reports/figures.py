@@ -15,9 +15,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from virel_tf.experiments import charts
-from virel_tf.experiments.analysis import Aggregate, Curve, curves_of, follows_epsilon
-from virel_tf.experiments.runs import Experiment
-from virel_tf.experiments.styles import LIGHT_PAGE, PALETTE, Look, looks_of
+from virel_tf.reports.analysis import Aggregate, Curve, curves_of, follows_epsilon
+from virel_tf.reports.runs import Experiment
+from virel_tf.reports.styles import LIGHT_PAGE, PALETTE, Look, looks_of
 
 PANELS_ACROSS = 3  # more in a row would be too small to read in a text
 TEMPERATURE_COLUMNS = ("epsilon", "temperature", "entropy")

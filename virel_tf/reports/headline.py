@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from virel_tf.experiments.analysis import Aggregate
-from virel_tf.experiments.anchors import ONE, Anchor, comparable_anchors
-from virel_tf.experiments.runs import Experiment, Group
-from virel_tf.experiments.statistics import mean_interval
+from virel_tf.reports.aggregates import mean_interval
+from virel_tf.reports.analysis import Aggregate
+from virel_tf.reports.published import ONE, Anchor, comparable_anchors
+from virel_tf.reports.runs import Experiment, Group
 
 
 def headline(experiment: Experiment, result: Aggregate | None, anchors: list[Anchor]) -> list[str]:

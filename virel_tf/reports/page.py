@@ -9,9 +9,9 @@ import os
 from pathlib import Path
 from typing import Any
 
-from virel_tf.experiments.analysis import Table
-from virel_tf.experiments.figures import Picture, inline_svg
-from virel_tf.experiments.styles import DARK_PAGE, LIGHT_PAGE, PALETTE
+from virel_tf.reports.analysis import Table
+from virel_tf.reports.figures import Picture, inline_svg
+from virel_tf.reports.styles import DARK_PAGE, LIGHT_PAGE, PALETTE
 
 EMBEDDED_BYTES = 4_000_000  # a larger film stays where it is, and the page links to it
 SHOWN_ROWS = 60  # of the numbers behind a figure; the CSV has them all

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 
 from virel_tf.config import did_you_mean
 from virel_tf.errors import ConfigError
-from virel_tf.experiments.analysis import aggregate, follows_epsilon
-from virel_tf.experiments.anchors import read_anchors
-from virel_tf.experiments.figures import (
+from virel_tf.files import atomic_write, ensure_writable
+from virel_tf.reports.analysis import aggregate, follows_epsilon
+from virel_tf.reports.figures import (
     Picture,
     aggregate_pictures,
     curves_picture,
     epsilon_picture,
     file_of,
 )
-from virel_tf.experiments.runs import Experiment, read_experiment
-from virel_tf.files import atomic_write, ensure_writable
+from virel_tf.reports.published import read_anchors
+from virel_tf.reports.runs import Experiment, read_experiment
 
 if TYPE_CHECKING:
     from virel_tf.commands import PlotOptions

@@ -15,9 +15,9 @@ import numpy as np
 
 from virel_tf.config import environment_family
 from virel_tf.errors import ConfigError
-from virel_tf.experiments.statistics import Estimate, t_quantile
+from virel_tf.reports.aggregates import Estimate, t_quantile
 
-OWN = Path(__file__).with_name("anchors.csv")
+OWN = Path(__file__).with_name("published.csv")
 COMPARABLE = 2.0  # a published number is shown beside runs of half to twice its steps
 VERSIONS_DIFFER = ("Ant", "Humanoid")  # whose versions treat contact forces differently
 ZERO, ONE = "random", "SAC"

@@ -8,10 +8,10 @@ import math
 from pathlib import Path
 
 from virel_tf.commands import ReportOptions
-from virel_tf.experiments import analysis, page
-from virel_tf.experiments.analysis import Aggregate, Table
-from virel_tf.experiments.anchors import Anchor, read_anchors
-from virel_tf.experiments.figures import (
+from virel_tf.files import atomic_write, ensure_writable
+from virel_tf.reports import analysis, page
+from virel_tf.reports.analysis import Aggregate, Table
+from virel_tf.reports.figures import (
     Picture,
     aggregate_pictures,
     curves_picture,
@@ -19,9 +19,9 @@ from virel_tf.experiments.figures import (
     file_of,
     temperature_curves,
 )
-from virel_tf.experiments.headline import headline
-from virel_tf.experiments.runs import Experiment, Run, read_experiment
-from virel_tf.files import atomic_write, ensure_writable
+from virel_tf.reports.headline import headline
+from virel_tf.reports.published import Anchor, read_anchors
+from virel_tf.reports.runs import Experiment, Run, read_experiment
 
 FILMS = (".mp4", ".gif")
 TITLE, SAMPLES = (

@@ -14,16 +14,16 @@ import numpy as np
 from virel_tf.algorithms.registry import RECIPES
 from virel_tf.errors import ConfigError
 from virel_tf.experiments.command_line import own_settings
-from virel_tf.experiments.identity import (
+from virel_tf.experiments.record import planned_cells
+from virel_tf.reports.aggregates import final_score
+from virel_tf.run_folder.identity import (
     changes_numbers,
     fingerprint,
     identity,
     lacking_identity,
     with_default_settings,
 )
-from virel_tf.experiments.record import planned_cells
-from virel_tf.experiments.statistics import final_score
-from virel_tf.metrics_file import Row, read_rows
+from virel_tf.run_folder.metrics import Row, read_rows
 
 LEAST_LENGTH = 0.5  # of the longest run of a group: what has less steps is left out of its numbers
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from virel_tf.errors import RunError, told_by_tensorflow
 from virel_tf.files import atomic_write, ensure_writable
-from virel_tf.metrics_file import Row, parse_row, read_rows
+from virel_tf.run_folder.metrics import Row, parse_row, read_rows
 
 
 class MetricsLog:

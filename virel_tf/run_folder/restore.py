@@ -8,15 +8,15 @@ from pathlib import Path
 
 import keras
 
-from virel_tf.algorithms.critics import Critics
+from virel_tf.algorithms.critic_ensemble import Critics
 from virel_tf.algorithms.policy import make_policy
 from virel_tf.algorithms.registry import RECIPES
-from virel_tf.checkpoint import CheckpointStore, read_arrays
 from virel_tf.config import POLICIES, Config, read_config
 from virel_tf.envs.make import Environment
 from virel_tf.errors import ConfigError
 from virel_tf.networks.policies import Policy
-from virel_tf.networks.policy_file import SavedWeights, read_policy
+from virel_tf.run_folder.checkpoints import CheckpointStore, read_arrays
+from virel_tf.run_folder.policies import SavedWeights, read_policy
 
 
 def read_run(run_dir: str | Path) -> Config:

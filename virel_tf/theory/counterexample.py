@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from virel_tf.tabular.em import em_with_dependent_target
-from virel_tf.tabular.mdp import FiniteMDP, backup
+from virel_tf.theory.em import em_with_dependent_target
+from virel_tf.theory.mdp import FiniteMDP, backup
 
 A_1, A_2 = 0, 1
 

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from virel_tf.tabular.mdp import FiniteMDP, greedy_policy
+from virel_tf.theory.mdp import FiniteMDP, greedy_policy
 
 
 class Iterate(NamedTuple):

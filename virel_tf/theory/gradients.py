@@ -20,15 +20,11 @@ docs/errata.md has the list, and tests/test_gradients.py holds each against fini
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import tensorflow as tf
 
-from virel_tf.objective.boltzmann import Number, boltzmann, greedy
-from virel_tf.objective.operators import backup, boltzmann_value, optimal_value
-
-if TYPE_CHECKING:
-    from virel_tf.tabular.mdp import FiniteMDP
+from virel_tf.objective.boltzmann import Number, boltzmann
+from virel_tf.theory.mdp import FiniteMDP, backup, greedy_policy
+from virel_tf.theory.operators import boltzmann_value, optimal_value
 
 
 def mean_square(td_error: tf.Tensor, c: float = 1.0) -> tf.Tensor:
@@ -38,17 +34,12 @@ def mean_square(td_error: tf.Tensor, c: float = 1.0) -> tf.Tensor:
 
 def optimal_td_error(q: tf.Tensor, problem: FiniteMDP) -> tf.Tensor:
     """beta of T*; q [S, K] -> [S, K]."""
-    return backup(problem.rewards, problem.transitions, optimal_value(q), problem.discount) - q
+    return backup(problem, optimal_value(q)) - q
 
 
 def boltzmann_td_error(q: tf.Tensor, problem: FiniteMDP, temperature: Number) -> tf.Tensor:
     """beta of T^{pi_omega} or T_{omega,k} at a given temperature; q [S, K] -> [S, K]."""
-    return (
-        backup(
-            problem.rewards, problem.transitions, boltzmann_value(q, temperature), problem.discount
-        )
-        - q
-    )
+    return backup(problem, boltzmann_value(q, temperature)) - q
 
 
 def gradient_from(td_error: tf.Tensor, td_jacobian: tf.Tensor, c: float = 1.0) -> tf.Tensor:
@@ -68,7 +59,7 @@ def policy_jacobian(jacobian: tf.Tensor, problem: FiniteMDP, policy: tf.Tensor) 
 
 def optimal_jacobian(q: tf.Tensor, jacobian: tf.Tensor, problem: FiniteMDP) -> tf.Tensor:
     """grad beta of T*; -> [S, K, P]. The appendix leaves out the gamma."""
-    return policy_jacobian(jacobian, problem, greedy(q))
+    return policy_jacobian(jacobian, problem, tf.constant(greedy_policy(q.numpy()), q.dtype))
 
 
 def boltzmann_jacobian(

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+Values = TypeVar("Values", np.ndarray, "tf.Tensor")
 
 
 class FiniteMDP(NamedTuple):
@@ -22,13 +27,19 @@ def random_mdp(states: int, actions: int, discount: float, seed: int) -> FiniteM
     return FiniteMDP(random.normal(size=[states, actions]), transitions, discount)
 
 
-def backup(mdp: FiniteMDP, values: np.ndarray) -> np.ndarray:
-    """r + gamma E_{s'}[U(s')]; values U [S] -> [S, K]."""
-    return mdp.rewards + mdp.discount * mdp.transitions @ values
+def backup(mdp: FiniteMDP, values: Values) -> Values:
+    """T Q = r + gamma E_{s'}[U(s')]; values U [S] -> [S, K].
+
+    Of arrays, or of tensors, through which gradients flow.
+    """
+    return mdp.rewards + mdp.discount * (mdp.transitions @ values[:, None])[..., 0]
 
 
 def greedy_policy(q: np.ndarray) -> np.ndarray:
-    """All mass on the first best action; [S, K] -> [S, K]."""
+    """All mass on the first best action, as pi_omega has it as epsilon goes to 0 (Theorem 1).
+
+    [S, K] -> [S, K].
+    """
     return np.eye(q.shape[1])[q.argmax(axis=1)]
 
 

@@ -14,23 +14,23 @@ from typing import TextIO
 
 import numpy as np
 
-from virel_tf import runtime
+from virel_tf import machine
 from virel_tf.algorithms.diagnostics import Diagnostics
 from virel_tf.algorithms.learner import METRICS
-from virel_tf.checkpoint import CheckpointStore
 from virel_tf.config import Config, refuse_other_run
-from virel_tf.device import device_line
 from virel_tf.envs.make import make_env
 from virel_tf.errors import BadNumber, ConfigError, RunError
 from virel_tf.evaluate.rollout import Evaluation, evaluate_policy
-from virel_tf.evaluate.saved_run import policy_path
 from virel_tf.export.command import export_policies
 from virel_tf.files import atomic_write, ensure_writable
+from virel_tf.machine import device_line
 from virel_tf.networks.actor import Actor
-from virel_tf.networks.policy_file import save_policy
-from virel_tf.provenance import record_versions
+from virel_tf.run_folder.checkpoints import CheckpointStore
+from virel_tf.run_folder.metrics_log import MetricsLog
+from virel_tf.run_folder.policies import save_policy
+from virel_tf.run_folder.provenance import record_versions
+from virel_tf.run_folder.restore import policy_path
 from virel_tf.train.curve import draw_learning_curve
-from virel_tf.train.logging import MetricsLog
 from virel_tf.train.progress import Progress
 from virel_tf.train.run import Iteration, Run
 from virel_tf.train.triggers import StopRequest, crossed
@@ -46,7 +46,7 @@ def train(config: Config) -> int:
 
     Goes on from the newest checkpoint. Returns the exit code.
     """
-    runtime.configure(config.threads)
+    machine.configure(config.threads)
     folder = config.directory
     make_env(
         config.env

@@ -12,11 +12,11 @@ import numpy as np
 import tensorflow as tf
 
 from virel_tf.algorithms.learner import METRICS, Learner
-from virel_tf.checkpoint import Checkpoint, CheckpointStore, Segment
 from virel_tf.config import Config
 from virel_tf.envs.make import make_env
 from virel_tf.errors import BadNumber
 from virel_tf.replay.ring import ReplayRing, Rows
+from virel_tf.run_folder.checkpoints import Checkpoint, CheckpointStore, Segment
 from virel_tf.train.collector import Collector, Episode
 
 

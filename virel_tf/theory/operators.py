@@ -4,34 +4,20 @@ U per operator.
 | operator | U(s) | in the set of def:target_set? |
 |---|---|---|
 | T^{pi_omega} | E_{pi_omega}[Q], at temperature epsilon_omega | yes: pi_omega becomes greedy with epsilon_omega |
-| T* | max_a Q; for continuous actions Q at `climb` | yes, at any epsilon_omega |
+| T* | max_a Q; for continuous actions Q at `objective.climb` | yes, at any epsilon_omega |
 | T_{omega,k} (eq:twk) | E[Q] under Boltzmann at temperature epsilon_k -> 0 | yes, as k goes to infinity |
 | T^{pi_theta} | E_{pi_theta}[Q] | where pi_theta follows pi_omega |
 | soft (optimal) | c log sum_a exp(Q / c), c fixed | no: it exceeds max_a Q whatever epsilon_omega, by up to c log K |
 
-The sampled versions, used in training, are in `objective/targets.py`.
+The expectation over s' is `theory.mdp.backup`. The sampled versions, used in training, are in
+`objective/targets.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import tensorflow as tf
 
 from virel_tf.objective.boltzmann import Number, boltzmann, log_partition
-
-
-def backup(
-    rewards: tf.Tensor, transitions: tf.Tensor, values: tf.Tensor, discount: float
-) -> tf.Tensor:
-    """T Q = r + gamma E_{s'}[U(s')].
-
-    Rewards [S, K], transitions [S, K, S], values U [S] -> [S, K].
-    """
-    tf.debugging.assert_shapes(
-        [(rewards, ("S", "K")), (transitions, ("S", "K", "S")), (values, ("S",))]
-    )
-    return rewards + discount * tf.linalg.matvec(transitions, values)
 
 
 def policy_value(q: tf.Tensor, policy: tf.Tensor) -> tf.Tensor:
@@ -60,26 +46,3 @@ def diminishing_temperature(step: Number, start: Number, decay: Number = 1.0) ->
     Positive, with limit 0 for any decay above 0.
     """
     return start / (1.0 + step) ** decay
-
-
-def climb(
-    q: Callable[[tf.Tensor], tf.Tensor], start: tf.Tensor, steps: int, length: float = 0.2
-) -> tf.Tensor:
-    """Actions [B, A] in [-1, 1] with a Q at least that of `start`: T*'s argmax for continuous
-    actions, locally.
-
-    Goes `length` along the gradient of Q, clipped to the box; where that does not raise Q it stays,
-    and halves the length. q: actions [B, A] -> [B].
-    """
-    action, lengths = start, tf.fill([tf.shape(start)[0], 1], tf.cast(length, start.dtype))
-    for _ in range(steps):
-        with tf.GradientTape() as tape:
-            tape.watch(action)
-            value = q(action)
-        slope = tape.gradient(value, action)
-        direction = tf.math.divide_no_nan(slope, tf.norm(slope, axis=-1, keepdims=True))
-        candidate = tf.clip_by_value(action + lengths * direction, -1.0, 1.0)
-        better = (q(candidate) > value)[:, None]
-        action = tf.where(better, candidate, action)
-        lengths = tf.where(better, lengths, lengths / 2)
-    return tf.stop_gradient(action)
