@@ -10,7 +10,7 @@ from setuptools.command.build_py import build_py
 
 HERE = Path(__file__).parent
 VERSION = re.search(
-    r'__version__ = "(.+)"', (HERE / "virel_tf" / "__init__.py").read_text(encoding="utf-8")
+    r'__version__ = "(.+)"', (HERE / "virel_tf" / "version.py").read_text(encoding="utf-8")
 )[1]
 TENSORFLOW = (  # tested with 2.21; tf-keras is what tensorflow-probability needs beside Keras 3
     ">=2.19,<2.22"
@@ -20,7 +20,7 @@ TENSORFLOW = (  # tested with 2.21; tf-keras is what tensorflow-probability need
 class BuildWithRevision(build_py):
     """Notes in the built package which commit it is of.
 
-    Virel_tf/provenance.py reads it where no git can be asked.
+    run_folder/provenance.py reads it where no git can be asked.
     """
 
     def run(self) -> None:

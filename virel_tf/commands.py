@@ -36,7 +36,7 @@ class EvaluateOptions:
         "best",
         RUN,
         "which of the run's policies, best or last; or, without --run_dir, the folder of "
-        "an exported one, such as RUN/policy/best",
+        "an exported one, such as RUN/saved_model/best",
     )
     episodes: int = option(10, RUN, "episodes to play", least=1)
     seed: int = option(
@@ -78,8 +78,7 @@ class ExportOptions:
     out: str = option(
         "",
         RUN,
-        "folder that gets the next numbered version (default RUN/policy/POLICY, for "
-        "others RUN/FORMAT/POLICY; a step's POLICY is stepSTEP)",
+        "folder that gets the next numbered version (default RUN/FORMAT/POLICY; a step's POLICY is stepSTEP)",
     )
 
     def __post_init__(self) -> None:

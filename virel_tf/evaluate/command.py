@@ -16,7 +16,9 @@ from virel_tf.evaluate.rollout import Evaluation, evaluate_policy
 from virel_tf.evaluate.video import Recorder, Studio
 from virel_tf.export.load import load_policy
 from virel_tf.networks.actor import Actor
-from virel_tf.run_folder.restore import read_run, read_weights, restore_policy
+from virel_tf.run_folder.policies import read_weights
+from virel_tf.run_folder.restore import restore_policy
+from virel_tf.run_folder.settings import read_run
 
 
 def evaluate_run(

@@ -17,12 +17,14 @@ from virel_tf.algorithms.relevance import notes_on_unused
 from virel_tf.commands import ExperimentOptions
 from virel_tf.errors import ConfigError, RunError
 from virel_tf.experiments.grid import Cell, make_cells
-from virel_tf.experiments.pool import OUTPUT, LocalPool, last_line
+from virel_tf.experiments.pool import LocalPool, last_line
 from virel_tf.experiments.record import write_record
 from virel_tf.experiments.table import Line, Table
 from virel_tf.files import ensure_writable
 from virel_tf.machine import cores
-from virel_tf.run_folder.progress import finished, in_use, latest, newest_checkpoint
+from virel_tf.run_folder.lock import in_use
+from virel_tf.run_folder.paths import output_path
+from virel_tf.run_folder.progress import finished, latest, newest_checkpoint
 from virel_tf.train.triggers import StopRequest
 
 LOOK_EVERY = 0.5  # seconds between two looks at the cells
@@ -185,7 +187,7 @@ class Experiment:
             self.change(
                 cell,
                 "failed",
-                f"{last_line(cell.folder)} (exit code {code}; see {cell.folder / OUTPUT})",
+                f"{last_line(cell.folder)} (exit code {code}; see {output_path(cell.folder)})",
             )
 
     def may_live_again(self, cell: Cell) -> bool:

@@ -13,11 +13,13 @@ import numpy as np
 import tensorflow as tf
 
 from virel_tf import machine
-from virel_tf.benchmark.command import measure
 from virel_tf.envs.make import make_env
 from virel_tf.export.command import export_run
 from virel_tf.networks.actor import Actor
-from virel_tf.run_folder.restore import read_run, read_weights, restore_policy
+from virel_tf.run_folder.policies import read_weights
+from virel_tf.run_folder.restore import restore_policy
+from virel_tf.run_folder.settings import read_run
+from virel_tf.timing import measure
 
 BATCHES = (1, 4, 16, 64, 256, 1024, 4096)
 

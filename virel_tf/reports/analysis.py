@@ -192,7 +192,7 @@ def runs_table(experiment: Experiment) -> Table:
 
 
 def versions_text(folder: Path) -> str:
-    """versions.json in a line."""
+    """What made a run, in a line."""
     parts = [
         ", ".join(
             [

@@ -24,6 +24,8 @@ from virel_tf.run_folder.identity import (
     with_default_settings,
 )
 from virel_tf.run_folder.metrics import Row, read_rows
+from virel_tf.run_folder.paths import CONFIG, METRICS, find_runs
+from virel_tf.run_folder.settings import read_settings
 
 LEAST_LENGTH = 0.5  # of the longest run of a group: what has less steps is left out of its numbers
 
@@ -134,17 +136,13 @@ def read_runs(folders: list[Path]) -> list[Run]:
             raise ConfigError(
                 f"'{folder}': there is no such folder; it must be one with runs in it"
             )
-        configs = [
-            path
-            for path in sorted(folder.rglob("config.json"))
-            if (path.parent / "metrics.csv").is_file()
-        ]
-        if not configs:
+        found_here = find_runs(folder)
+        if not found_here:
             raise ConfigError(
-                f"'{folder}': there is no run in it; a run has a config.json and a metrics.csv"
+                f"'{folder}': there is no run in it; a run has a {CONFIG} and a {METRICS}"
             )
-        for path in configs:
-            found.setdefault(path.parent.resolve(), read_run(path.parent))
+        for run in found_here:
+            found.setdefault(run.resolve(), read_run(run))
     cells: dict[tuple[str, int], Run] = {}
     for run in found.values():
         first = cells.setdefault(identity(run.settings), run)
@@ -158,17 +156,13 @@ def read_runs(folders: list[Path]) -> list[Run]:
 
 def read_run(folder: Path) -> Run:
     """A run as far as it has come."""
-    path = folder / "config.json"
-    try:
-        saved = json.loads(path.read_text())
-    except (OSError, ValueError) as error:
-        raise ConfigError(f"'{path}' cannot be read: {error}") from error
+    saved = read_settings(folder)
     missing = lacking_identity(saved)
     if missing:
         raise ConfigError(
-            f"'{path}' does not say the run's {', '.join(missing)}, or not as it should"
+            f"'{folder / CONFIG}' does not say the run's {', '.join(missing)}, or not as it should"
         )
-    return Run(folder, with_default_settings(saved), read_rows(folder / "metrics.csv")[1])
+    return Run(folder, with_default_settings(saved), read_rows(folder)[1])
 
 
 def group_runs(runs: list[Run]) -> list[Group]:

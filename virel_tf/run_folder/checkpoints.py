@@ -304,6 +304,14 @@ def read_arrays(folder: Path) -> dict[str, np.ndarray]:
         raise RunError(f"checkpoint {folder} is damaged ({damage})") from None
 
 
+def read_info(folder: Path) -> dict[str, Any]:
+    """The info of a checkpoint; RunError where it is damaged."""
+    try:
+        return _read_manifest(folder)["info"]
+    except _Damaged as damage:
+        raise RunError(f"checkpoint {folder} is damaged ({damage})") from None
+
+
 def _read_arrays(folder: Path, manifest: dict) -> dict[str, np.ndarray]:
     if manifest["format"] != FORMAT:
         raise RunError(

@@ -6,7 +6,7 @@ import dataclasses
 import json
 from typing import Any
 
-from virel_tf.config import Config, from_earlier_version
+from virel_tf.config import Config
 
 FIELDS = {field.name: field for field in dataclasses.fields(Config)}
 IDENTITY = {"env": str, "variant": str, "seed": int}  # which run it is, whatever its other settings
@@ -22,8 +22,10 @@ def lacking_identity(settings: Any) -> list[str]:
 
 
 def with_default_settings(saved: dict[str, Any]) -> dict[str, Any]:
-    """A run's settings: those of other versions stay, and those it lacks have their defaults."""
-    return {name: field.default for name, field in FIELDS.items()} | from_earlier_version(saved)
+    """A run's settings: those this version does not have stay, and those it lacks have their
+    defaults.
+    """
+    return {name: field.default for name, field in FIELDS.items()} | saved
 
 
 def changes_numbers(name: str) -> bool:

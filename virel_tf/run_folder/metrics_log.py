@@ -1,7 +1,4 @@
-"""The numbers of a run.
-
-Metrics.csv, and the same for TensorBoard; a resumed run shows every point once.
-"""
+"""Writes metrics.csv, and the same for TensorBoard; a resumed run shows every point once."""
 
 from __future__ import annotations
 
@@ -18,6 +15,7 @@ import numpy as np
 from virel_tf.errors import RunError, told_by_tensorflow
 from virel_tf.files import atomic_write, ensure_writable
 from virel_tf.run_folder.metrics import Row, parse_row, read_rows
+from virel_tf.run_folder.paths import METRICS, tensorboard_folder
 
 
 class MetricsLog:
@@ -30,12 +28,12 @@ class MetricsLog:
         """Keeps the first `keep_rows` rows of an earlier part of the run, and drops those after
         them.
         """
-        self.path = Path(run_dir) / "metrics.csv"
-        self.columns, self.rows = read_rows(self.path, keep_rows) if keep_rows else ([], [])
+        self.path = Path(run_dir) / METRICS
+        self.columns, self.rows = read_rows(self.path.parent, keep_rows) if keep_rows else ([], [])
         ensure_writable(self.path.parent)
         kept = [self.columns, *([_cell(row[name]) for name in self.columns] for row in self.rows)]
         atomic_write(self.path, _lines(kept).encode() if keep_rows else b"")
-        self._board = _Board(self.path.parent / "tensorboard")
+        self._board = _Board(tensorboard_folder(run_dir))
         for row in self.rows:
             self._board.add(row)
         self._file = open(self.path, "a", encoding="utf-8", newline="")

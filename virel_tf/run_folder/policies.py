@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import hashlib
 import io
-import re
 import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,9 +13,16 @@ from typing import NamedTuple
 
 import keras
 import numpy as np
+import tensorflow as tf
 
-from virel_tf.errors import BadNumber, RunError
+from virel_tf.config import POLICIES
+from virel_tf.errors import BadNumber, ConfigError, RunError
 from virel_tf.files import atomic_write, ensure_writable
+from virel_tf.run_folder.checkpoints import CheckpointStore, read_arrays, read_info
+from virel_tf.run_folder.paths import checkpoints_folder, policy_path
+
+STEP, RETURN_DEVIATION = "step", "return_deviation"  # what a file holds beside weights
+POLICY_ARRAYS = "policy_arrays"  # in a checkpoint's info: its arrays that are the policy's
 
 
 def save_policy(
@@ -37,7 +43,7 @@ def save_policy(
         if not np.isfinite(value).all():
             raise BadNumber(f"step {step}: the policy's {name} is not finite")
     buffer = io.BytesIO()
-    np.savez(buffer, step=step, return_deviation=return_deviation, **weights)
+    np.savez(buffer, **{STEP: step, RETURN_DEVIATION: return_deviation}, **weights)
     ensure_writable(path.parent)
     atomic_write(path, buffer.getvalue())
 
@@ -45,6 +51,24 @@ def save_policy(
 def as_policy(path: str) -> str:
     """A variable's name in the file, whether it is of the newest policy or of the averaged one."""
     return path.replace("averaged_policy/", "policy/", 1)
+
+
+def names_in_checkpoint(
+    policy: keras.Model,
+    critics: Sequence[keras.Model],
+    return_deviation: tf.Variable,
+    state: Mapping[str, tf.Variable],
+) -> dict[str, str]:
+    """Which variable of a checkpointed state each array of a policy's file is.
+
+    Name in the file -> name in the state.
+    """
+    names = {id(variable): name for name, variable in state.items()}
+    saved = {as_policy(variable.path): variable.value for variable in policy.variables}
+    for critic in critics:
+        saved |= {variable.path: variable.value for variable in critic.variables}
+    saved[RETURN_DEVIATION] = return_deviation
+    return {name: names[id(variable)] for name, variable in saved.items()}
 
 
 class SavedWeights(NamedTuple):
@@ -56,22 +80,16 @@ class SavedWeights(NamedTuple):
     return_deviation: float
 
     @classmethod
-    def of_learner(cls, path: Path, step: int, state: Mapping[str, np.ndarray]) -> SavedWeights:
-        """What `save_policy` would have written, from `Learner.state` as the checkpoint in `path`
-        holds it.
+    def of_checkpoint(
+        cls, path: Path, step: int, arrays: Mapping[str, np.ndarray], names: Mapping[str, str]
+    ) -> SavedWeights:
+        """What `save_policy` would have written, from the arrays of the checkpoint in `path`.
+
+        names: of each array of a policy's file, its name in the checkpoint (`names_in_checkpoint`).
         """
-        # Neither targets nor the optimisers' numbers; the averaged policy where there is one.
-        kept = re.compile(r"learner/(averaged_policy|policy|[qv]\d+)/\d+/(.+)")
-        matches = [match for match in map(kept.fullmatch, state) if match]
-        models = {match[1] for match in matches}
-        policy = "averaged_policy" if "averaged_policy" in models else "policy"
-        arrays = {}
-        for match in matches:
-            if match[1] == policy:
-                arrays[as_policy(match[2])] = state[match[0]]
-            elif match[1] not in ("averaged_policy", "policy"):
-                arrays[match[2]] = state[match[0]]
-        return cls(path, step, arrays, float(state["learner/return_deviation"]))
+        weights = {name: arrays[there] for name, there in names.items()}
+        return_deviation = float(weights.pop(RETURN_DEVIATION))
+        return cls(path, step, weights, return_deviation)
 
     def restore(self, model: keras.Model) -> None:
         """Gives the model its weights."""
@@ -82,7 +100,7 @@ class SavedWeights(NamedTuple):
             raise RunError(f"cannot read the policy {self.path}: {error}") from error
 
     def holds(self, model: keras.Model) -> bool:
-        """Whether the model was saved; files of earlier versions hold no critics."""
+        """Whether the model was saved."""
         return all(variable.path in self.arrays for variable in model.variables)
 
     @property
@@ -99,7 +117,35 @@ def read_policy(path: Path) -> SavedWeights:
     try:
         with np.load(path, allow_pickle=False) as saved:
             arrays = {name: saved[name] for name in saved.files}
-        step, return_deviation = int(arrays.pop("step")), float(arrays.pop("return_deviation"))
+        step, return_deviation = int(arrays.pop(STEP)), float(arrays.pop(RETURN_DEVIATION))
         return SavedWeights(path, step, arrays, return_deviation)
     except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
         raise RunError(f"cannot read the policy {path}: {error}") from error
+
+
+def read_weights(run_dir: str | Path, which: str) -> SavedWeights:
+    """A run's best or last policy, or that of a step whose checkpoint it keeps.
+
+    ConfigError where there is none.
+    """
+    if which.isdecimal():
+        return read_checkpointed(run_dir, int(which))
+    path = policy_path(run_dir, which)
+    if not path.is_file():
+        raise ConfigError(
+            f"--run_dir: {run_dir} holds no {which} policy yet ({path.name} comes with the first "
+            f"{'evaluation' if which == 'best' else 'checkpoint'})"
+        )
+    return read_policy(path)
+
+
+def read_checkpointed(run_dir: str | Path, step: int) -> SavedWeights:
+    """The policy in a run's checkpoint."""
+    kept = CheckpointStore(checkpoints_folder(run_dir)).kept()
+    if step not in kept:
+        raise ConfigError(
+            f"--policy: {run_dir} keeps no checkpoint of step {step}; it must be one of "
+            f"{', '.join([*POLICIES, *map(str, kept)])}"
+        )
+    names = read_info(kept[step])[POLICY_ARRAYS]
+    return SavedWeights.of_checkpoint(kept[step], step, read_arrays(kept[step]), names)

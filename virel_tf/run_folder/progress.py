@@ -1,47 +1,35 @@
-"""What a run's folder tells to someone who is not training in it."""
+"""How far a run has come, for someone who is not training in its folder."""
 
 from __future__ import annotations
 
-import csv
-import fcntl
 import json
 from pathlib import Path
 from typing import NamedTuple
 
-from virel_tf.export.versions import newest_version
-
-TAIL = 64 * 1024  # bytes at the end of metrics.csv that surely hold its last two rows
+from virel_tf.files import atomic_write
+from virel_tf.run_folder.metrics import last_row
+from virel_tf.run_folder.paths import CHECKPOINTS, FINISHED
 
 
 class Latest(NamedTuple):
-    """The last row of metrics.csv."""
+    """The newest evaluation."""
 
     step: int = 0
     return_: float | None = None
     steps_per_s: float = 0.0
 
 
+def mark_finished(folder: Path, step: int) -> None:
+    """Notes that the run has come to its end at that step, with all its files written."""
+    atomic_write(folder / FINISHED, (json.dumps({"step": step}) + "\n").encode())
+
+
 def finished(folder: Path, total_steps: int) -> bool:
-    """Whether the run came to its end: the export of its last policy is the last thing it does."""
-    version = newest_version(folder / "policy" / "last")
-    if version is None:
-        return False
+    """Whether the run came to its end, at `total_steps` or later."""
     try:
-        return json.loads((version / "metadata.json").read_text())["step"] >= total_steps
+        return json.loads((folder / FINISHED).read_text())["step"] >= total_steps
     except (OSError, ValueError, KeyError, TypeError):
         return False
-
-
-def in_use(folder: Path) -> bool:
-    """Whether a process is training there."""
-    try:
-        with open(folder / ".lock") as lock:
-            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError:
-        pass
-    return False
 
 
 def newest_checkpoint(folder: Path) -> str:
@@ -49,22 +37,12 @@ def newest_checkpoint(folder: Path) -> str:
 
     It changes as the run gets on.
     """
-    return max((path.name for path in folder.glob("checkpoints/step-*")), default="")
+    return max((path.name for path in folder.glob(f"{CHECKPOINTS}/step-*")), default="")
 
 
 def latest(folder: Path) -> Latest:
     """The last whole row that the run has written."""
-    try:
-        with open(folder / "metrics.csv", "rb") as file:
-            columns = file.readline().decode().strip().split(",")
-            start = file.tell()
-            file.seek(max(start, file.seek(0, 2) - TAIL))
-            whole = file.read().decode().rpartition("\n")[0]
-    except (OSError, UnicodeDecodeError):
-        return Latest()
-    if not whole:
-        return Latest()
-    row = dict(zip(columns, next(csv.reader([whole.rpartition("\n")[2]])), strict=False))
+    row = last_row(folder)
     try:
         return Latest(int(row["step"]), float(row["eval_return"]), float(row["steps_per_s"]))
     except (KeyError, ValueError):  # cut short by a kill; the run writes it again

@@ -12,15 +12,16 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-import virel_tf
 from virel_tf.files import atomic_write
+from virel_tf.run_folder.paths import VERSIONS
+from virel_tf.version import __version__
 
 PACKAGES = ("tensorflow", "keras", "tensorflow-probability", "gymnasium", "mujoco", "numpy")
 
 
 def versions() -> dict[str, str]:
     """Of Python, this package and those whose numbers a run depends on."""
-    found = {"python": platform.python_version(), "virel_tf": virel_tf.__version__}
+    found = {"python": platform.python_version(), "virel_tf": __version__}
     for package in PACKAGES:
         try:
             found[package] = version(package)
@@ -35,7 +36,7 @@ def git_revision() -> str | None:
 
     None where neither is known.
     """
-    package = Path(__file__).resolve().parent
+    package = Path(__file__).resolve().parent.parent
     try:
         # An installed package may lie in somebody else's repository: only a tree that tracks it
         # tells about it.
@@ -64,13 +65,13 @@ def record_versions(run_dir: Path, step: int) -> None:
     parts = [part for part in read_versions(run_dir) if part["from_step"] < step]
     if not parts or any(parts[-1].get(name) != value for name, value in now.items()):
         parts.append({"from_step": step, **now})
-        atomic_write(run_dir / "versions.json", (json.dumps(parts, indent=2) + "\n").encode())
+        atomic_write(run_dir / VERSIONS, (json.dumps(parts, indent=2) + "\n").encode())
 
 
 def read_versions(run_dir: Path) -> list[dict[str, Any]]:
     """The parts of a run, oldest first; none where they were not recorded or cannot be read."""
     try:
-        parts = json.loads((run_dir / "versions.json").read_text())
+        parts = json.loads((run_dir / VERSIONS).read_text())
     except (OSError, ValueError):
         return []
     return [part for part in parts if is_part(part)] if isinstance(parts, list) else []
