@@ -19,8 +19,8 @@ from virel_tf.export.lite import run_lite
 from virel_tf.export.onnx_format import onnx_files, run_onnx
 from virel_tf.export.signatures import ServedPolicy
 from virel_tf.networks.folding import without_batch_norm
+from virel_tf.run_folder.paths import policy_path
 from virel_tf.run_folder.policies import save_policy
-from virel_tf.run_folder.restore import policy_path
 
 
 @pytest.fixture(scope="module")

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import virel_tf
-from virel_tf import provenance
 from virel_tf.config import presets_folder
+from virel_tf.run_folder import provenance
 from virel_tf.run_folder.provenance import read_versions, record_versions
 
 

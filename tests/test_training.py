@@ -22,9 +22,10 @@ from virel_tf import load_policy
 from virel_tf.envs import make_env
 from virel_tf.export.command import export_run
 from virel_tf.networks.actor import Actor
-from virel_tf.run_folder.progress import in_use
-from virel_tf.run_folder.restore import read_run, read_weights, restore_critics, restore_policy
-from virel_tf.train.loop import only_writer
+from virel_tf.run_folder.lock import in_use, only_writer
+from virel_tf.run_folder.policies import read_weights
+from virel_tf.run_folder.restore import restore_critics, restore_policy
+from virel_tf.run_folder.settings import read_run
 
 TINY = [
     "--env=Hopper-v4",
@@ -106,7 +107,7 @@ def test_a_run_leaves_what_a_user_expects(uninterrupted):
     assert list((uninterrupted / "tensorboard").glob("events*"))
     assert len(list((uninterrupted / "checkpoints").glob("step-*"))) == 2
     for which in ("best", "last"):
-        assert (uninterrupted / "policy" / which / "1" / "saved_model.pb").is_file()
+        assert (uninterrupted / "saved_model" / which / "1" / "saved_model.pb").is_file()
 
 
 def test_a_run_exports_the_policies_it_saved(uninterrupted):
@@ -120,7 +121,7 @@ def test_a_run_exports_the_policies_it_saved(uninterrupted):
                 )
             loc = (x @ saved["policy/output/kernel"] + saved["policy/output/bias"])[:, :3]
             assert step in (None, int(saved["step"]))
-        policy = load_policy(uninterrupted / "policy" / which)
+        policy = load_policy(uninterrupted / "saved_model" / which)
         np.testing.assert_allclose(policy(observation), np.tanh(loc), rtol=0, atol=1e-6)
         row = next(
             row for row in metrics(uninterrupted) if int(row["step"]) == policy.metadata["step"]
@@ -165,7 +166,7 @@ def test_a_batch_normalised_run_exports_the_policies_it_saved(modern):
             kernel, bias = (saved[f"policy/hidden/dense{i}/{name}"] for name in ("kernel", "bias"))
             x = batch_normalised(saved, f"hidden/norm{i}", np.maximum(x @ kernel + bias, 0))
         loc = (x @ saved["policy/output/kernel"] + saved["policy/output/bias"])[:, :3]
-        action = load_policy(modern / "policy" / which)(observation)
+        action = load_policy(modern / "saved_model" / which)(observation)
         # float32 loses a digit in k x + c where the mean is many deviations from 0.
         np.testing.assert_allclose(action, np.tanh(loc), rtol=0, atol=1e-5)
         config = read_run(modern)
@@ -189,7 +190,7 @@ def test_the_values_a_run_exports_are_in_the_environment_s_rewards(modern, which
     observation = random.normal(size=[100, 11]).astype(np.float32)
     action = random.uniform(-1, 1, [100, 3]).astype(np.float32)
     name = f"step{which}" if which.isdecimal() else which
-    model = tf.saved_model.load(modern / "policy" / name / "1")
+    model = tf.saved_model.load(modern / "saved_model" / name / "1")
     q = model.signatures["value"](observation=tf.constant(observation), action=tf.constant(action))[
         "q"
     ]
@@ -203,10 +204,10 @@ def test_the_values_a_run_exports_are_in_the_environment_s_rewards(modern, which
 
 def test_the_policy_of_any_kept_checkpoint_can_be_exported(uninterrupted):
     for step in (1600, 2000):
-        path = uninterrupted / "policy" / f"step{step}" / "1"
+        path = uninterrupted / "saved_model" / f"step{step}" / "1"
         assert export_run(uninterrupted, str(step))["path"] == str(path)
         assert f"the policy of step {step}\n" in (path / "README.md").read_text()
-    folder = uninterrupted / "policy"
+    folder = uninterrupted / "saved_model"
     earlier, newest, last = (
         load_policy(folder / name).metadata for name in ("step1600", "step2000", "last")
     )
@@ -233,12 +234,12 @@ def test_resumed_after_the_end_of_its_steps_equals_uninterrupted(uninterrupted, 
     virel(*SMALL, "--total_steps=900", f"--run_dir={tmp_path}")
     virel(*SMALL, "--total_steps=2000", f"--run_dir={tmp_path}")
     assert_same_run(uninterrupted, tmp_path)
-    last = tmp_path / "policy" / "last"
+    last = tmp_path / "saved_model" / "last"
     assert [load_policy(last / version).metadata["step"] for version in ("1", "2")] == [900, 2000]
-    before = sorted(tmp_path.glob("policy/*/[0-9]*"))
+    before = sorted(tmp_path.glob("saved_model/*/[0-9]*"))
     # nothing left to do, so nothing new to export
     virel(*SMALL, "--total_steps=2000", f"--run_dir={tmp_path}")
-    assert sorted(tmp_path.glob("policy/*/[0-9]*")) == before
+    assert sorted(tmp_path.glob("saved_model/*/[0-9]*")) == before
 
 
 @pytest.mark.parametrize("number, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
@@ -348,7 +349,7 @@ def test_bad_numbers_from_the_environment_stop_the_run(tmp_path, env, name):
 @pytest.mark.parametrize("in_the_way", [False, True])
 def test_a_run_that_ends_on_a_bad_number_exports_what_it_has(tmp_path, in_the_way):
     if in_the_way:
-        (tmp_path / "policy").write_text("a file where the exports go")
+        (tmp_path / "saved_model").write_text("a file where the exports go")
     done = virel(
         *SMALL,
         "--env=virel_tf/NaN-v0",
@@ -364,7 +365,7 @@ def test_a_run_that_ends_on_a_bad_number_exports_what_it_has(tmp_path, in_the_wa
     assert "Traceback" not in done.stderr
     if not in_the_way:
         steps = {
-            which: load_policy(tmp_path / "policy" / which).metadata["step"]
+            which: load_policy(tmp_path / "saved_model" / which).metadata["step"]
             for which in ("best", "last")
         }
         assert steps == {"best": 20, "last": 40}
