@@ -16,7 +16,7 @@ from test_cli import virel_tf
 from written_runs import ANCHORS, change_settings, write_grid, write_run
 
 from virel_tf import cli
-from virel_tf.experiments import page
+from virel_tf.reports import page
 from virel_tf.reports.styles import LOOKS, PALETTE
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from virel_tf.algorithms.registry import RECIPES
-from virel_tf.experiments import statistics
 from virel_tf.experiments.command_line import command_of
+from virel_tf.reports import aggregates
 from virel_tf.reports.aggregates import Estimate, mean_interval
 from virel_tf.reports.published import Anchor, Scale, comparable_anchors, scale_of
 from virel_tf.reports.runs import Experiment, Group
@@ -58,7 +58,7 @@ def curves_of(groups: list[Group], column: str) -> list[Curve]:
     """The groups that have the column, as curves."""
     curves = [(group, *group.curves(column)) for group in groups]
     return [
-        Curve(group, steps, values, statistics.bootstrap_mean(values, BAND_SAMPLES))
+        Curve(group, steps, values, aggregates.bootstrap_mean(values, BAND_SAMPLES))
         for group, steps, values in curves
         if len(steps)
     ]
@@ -90,7 +90,7 @@ def scores_table(experiment: Experiment, env: str, anchors: list[Anchor]) -> Tab
     for group in experiment.of(env):
         finals = group.final_scores()
         mean, low, high = map(float, mean_interval(finals))
-        score = float(statistics.normalise(mean, scale.zero, scale.one)) if scale else None
+        score = float(aggregates.normalise(mean, scale.zero, scale.one)) if scale else None
         rows.append([group.label, mean, low, high, len(finals), group.steps, score, "here"])
     for anchor in comparable_anchors(anchors, env, experiment.steps_in(env)):
         rows.append(
@@ -116,12 +116,12 @@ def speed_table(experiment: Experiment, anchors: list[Anchor]) -> Table:
     rows = []
     for group in experiment.groups:
         series = [run.series("eval_return", group.steps) for run in group.runs]
-        area = mean_interval(np.array([statistics.area_under_curve(*pair) for pair in series]))
+        area = mean_interval(np.array([aggregates.area_under_curve(*pair) for pair in series]))
         scale = scale_in(experiment, group.env, anchors)
         row = [group.env, group.label, *map(float, area), len(series)]
         if scale:
             threshold = scale.zero + HALF_WAY * (scale.one - scale.zero)
-            times = np.array([statistics.steps_to_threshold(*pair, threshold) for pair in series])
+            times = np.array([aggregates.steps_to_threshold(*pair, threshold) for pair in series])
             row += [
                 threshold,
                 f"{np.isfinite(times).sum()} of {len(times)}",
@@ -246,7 +246,7 @@ def aggregate(experiment: Experiment, anchors: list[Anchor], samples: int) -> Ag
         for env in envs:
             scale = scale_in(experiment, env, anchors)
             columns.append(
-                statistics.normalise(
+                aggregates.normalise(
                     groups[label, env].final_scores(steps[env]), scale.zero, scale.one
                 )
             )
@@ -256,24 +256,24 @@ def aggregate(experiment: Experiment, anchors: list[Anchor], samples: int) -> Ag
         return None
     generator = np.random.default_rng(0)  # the same report from the same runs
     indices = {
-        label: statistics.bootstrap_indices(generator, samples, score)
+        label: aggregates.bootstrap_indices(generator, samples, score)
         for label, score in scores.items()
     }
     iqm = {
-        label: statistics.bootstrap(statistics.interquartile_mean, score, indices=[indices[label]])
+        label: aggregates.bootstrap(aggregates.interquartile_mean, score, indices=[indices[label]])
         for label, score in scores.items()
     }
     profiles = {
-        label: statistics.bootstrap(
-            lambda x: statistics.performance_profile(x, PROFILE_THRESHOLDS),
+        label: aggregates.bootstrap(
+            lambda x: aggregates.performance_profile(x, PROFILE_THRESHOLDS),
             score,
             indices=[indices[label]],
         )
         for label, score in scores.items()
     }
     improvement = {
-        (one, other): statistics.bootstrap(
-            statistics.probability_of_improvement,
+        (one, other): aggregates.bootstrap(
+            aggregates.probability_of_improvement,
             scores[one],
             scores[other],
             indices=[indices[one], indices[other]],

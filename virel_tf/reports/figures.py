@@ -14,7 +14,7 @@ import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from virel_tf.experiments import charts
+from virel_tf.reports import charts
 from virel_tf.reports.analysis import Aggregate, Curve, curves_of, follows_epsilon
 from virel_tf.reports.runs import Experiment
 from virel_tf.reports.styles import LIGHT_PAGE, PALETTE, Look, looks_of
