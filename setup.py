@@ -78,6 +78,7 @@ setup(
             "pytest-xdist",
             "hypothesis",
             "ruff",
+            "import-linter",
             "tensorboard",
             "psutil",
             "pyyaml",

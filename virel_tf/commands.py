@@ -299,7 +299,13 @@ def run_benchmark(options: BenchmarkOptions) -> int:
 def run_experiment(options: ExperimentOptions, training: dict[str, Any]) -> int:
     from virel_tf.experiments.command import run_experiment as run
 
-    return run(options, training)
+    return run(options, training, write_experiment_report)
+
+
+def write_experiment_report(out: Path) -> tuple[Path, list[str]]:
+    from virel_tf.reports.report import write_report
+
+    return write_report([out], out / "report")
 
 
 def run_latency(options: LatencyOptions) -> int:
