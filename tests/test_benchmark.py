@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 import pytest
-from test_training import virel
+from trained_runs import virel
 from untrained_run import make_run
 
 # A process of its own: TensorFlow's threads are set once, before it is used.

@@ -7,7 +7,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import tensorflow as tf
-from test_gradients import TanhQ, problem_and_q
+from tabular_problems import TanhQ, problem_and_q
 from test_learner import Q, gradients, know_epsilon, make_learner, update
 
 from virel_tf.config import Config

@@ -12,7 +12,7 @@ import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 import pytest
-from test_cli import virel_tf
+from without_tensorflow import virel_tf
 from written_runs import ANCHORS, change_settings, write_grid, write_run
 
 from virel_tf import cli

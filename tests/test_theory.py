@@ -7,7 +7,7 @@ import re
 
 import numpy as np
 import pytest
-from test_training import virel
+from trained_runs import virel
 
 from virel_tf.theory import concentration as co
 from virel_tf.theory import divergence as di
