@@ -20,7 +20,7 @@ TENSORFLOW = (  # tested with 2.21; tf-keras is what tensorflow-probability need
 class BuildWithRevision(build_py):
     """Notes in the built package which commit it is of.
 
-    run_folder/provenance.py reads it where no git can be asked.
+    virel_tf/run_folder/provenance.py reads it where no git can be asked.
     """
 
     def run(self) -> None:
