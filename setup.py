@@ -10,7 +10,7 @@ from setuptools.command.build_py import build_py
 
 HERE = Path(__file__).parent
 VERSION = re.search(
-    r'__version__ = "(.+)"', (HERE / "virel_tf" / "__init__.py").read_text(encoding="utf-8")
+    r'__version__ = "(.+)"', (HERE / "virel_tf" / "version.py").read_text(encoding="utf-8")
 )[1]
 TENSORFLOW = (  # tested with 2.21; tf-keras is what tensorflow-probability needs beside Keras 3
     ">=2.19,<2.22"
@@ -20,7 +20,7 @@ TENSORFLOW = (  # tested with 2.21; tf-keras is what tensorflow-probability need
 class BuildWithRevision(build_py):
     """Notes in the built package which commit it is of.
 
-    Virel_tf/provenance.py reads it where no git can be asked.
+    virel_tf/run_folder/provenance.py reads it where no git can be asked.
     """
 
     def run(self) -> None:
@@ -61,7 +61,7 @@ setup(
     packages=[*find_packages(include=["virel_tf", "virel_tf.*"]), "virel_tf.configs"],
     # configs/ stands beside the package in the source tree and goes inside it when installed.
     package_dir={"virel_tf": "virel_tf", "virel_tf.configs": "configs"},
-    package_data={"virel_tf.configs": ["*/*.flags"], "virel_tf.experiments": ["anchors.csv"]},
+    package_data={"virel_tf.configs": ["*/*.flags"], "virel_tf.reports": ["published.csv"]},
     install_requires=[
         f"tensorflow{TENSORFLOW}",
         f"tf-keras{TENSORFLOW}",
@@ -78,6 +78,7 @@ setup(
             "pytest-xdist",
             "hypothesis",
             "ruff",
+            "import-linter",
             "tensorboard",
             "psutil",
             "pyyaml",

@@ -126,7 +126,7 @@ grep -q "going on from step" "$work/second.log"
 say "what is in the mounted folder"
 find "$runs/pole" -maxdepth 3 -not -path '*/checkpoints/*' | sort
 [ "$(stat -c %u "$runs/pole/metrics.csv")" != 0 ] || { echo "the run belongs to root"; exit 1; }
-[ -f "$runs/pole/policy/best/1/saved_model.pb" ] || { echo "there is no export"; exit 1; }
+[ -f "$runs/pole/saved_model/best/1/saved_model.pb" ] || { echo "there is no export"; exit 1; }
 
 say "the policy, played and filmed inside the image"
 in_image evaluate --run_dir=/data/runs/pole --episodes=1 --video=/data/runs/film.mp4 | tee "$work/evaluation.json"

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 
 HERE = Path(__file__).parent
 STUDIES = HERE / "studies"
-ANCHORS = HERE.parent / "virel_tf" / "experiments" / "anchors.csv"
+ANCHORS = HERE.parent / "virel_tf" / "reports" / "published.csv"
 RUNS = HERE / "runs" / "HalfCheetah-v4"
 SAC = RUNS / "sac"
 BEGINNINGS = STUDIES / "initialisation"

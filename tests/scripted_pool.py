@@ -7,16 +7,18 @@ from pathlib import Path
 
 from virel_tf.commands import ExperimentOptions
 from virel_tf.experiments.grid import make_cells
+from virel_tf.run_folder.paths import output_path
+from virel_tf.run_folder.progress import mark_finished
 
 
 def cells_of(out: Path, training: dict | None = None, **options):
     return make_cells(ExperimentOptions(out=str(out), **options), training or {})
 
 
-def export(folder: Path, step: int) -> None:
-    version = folder / "policy" / "last" / "1"
-    version.mkdir(parents=True, exist_ok=True)
-    (version / "metadata.json").write_text(json.dumps({"step": step}))
+def finish(folder: Path, step: int) -> None:
+    """Leaves the folder of a run behind that came to its end at that step."""
+    folder.mkdir(parents=True, exist_ok=True)
+    mark_finished(folder, step)
 
 
 class ScriptedPool:
@@ -41,9 +43,9 @@ class ScriptedPool:
         self.running = []
         for cell, code in over:
             cell.folder.mkdir(parents=True, exist_ok=True)
-            (cell.folder / "output.log").write_text("virel-tf: something is wrong\n")
+            output_path(cell.folder).write_text("virel-tf: something is wrong\n")
             if code == 0:
-                export(cell.folder, cell.config.total_steps)
+                finish(cell.folder, cell.config.total_steps)
         return over
 
     def stop(self) -> list[str]:

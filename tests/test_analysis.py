@@ -6,17 +6,17 @@ import numpy as np
 import pytest
 from written_runs import ANCHORS, write_run
 
-from virel_tf.experiments.analysis import (
+from virel_tf.reports.analysis import (
     aggregate,
     median_of_times,
     scores_table,
     speed_table,
     widest_grid,
 )
-from virel_tf.experiments.anchors import Anchor, comparable_anchors, read_anchors, scale_of
-from virel_tf.experiments.headline import headline
-from virel_tf.experiments.runs import read_experiment
-from virel_tf.experiments.styles import DARK_PAGE, LIGHT_PAGE, LOOKS, PALETTE, SPARE, looks_of
+from virel_tf.reports.headline import headline
+from virel_tf.reports.published import Anchor, comparable_anchors, read_anchors, scale_of
+from virel_tf.reports.runs import read_experiment
+from virel_tf.reports.styles import DARK_PAGE, LIGHT_PAGE, LOOKS, PALETTE, SPARE, looks_of
 
 
 def test_aggregates_compare_at_equal_steps(tmp_path):

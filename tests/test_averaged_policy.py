@@ -8,7 +8,12 @@ from test_batch_norm import NETWORKS, inputs_of, make_learner, shaken, update
 
 from virel_tf.algorithms.averaged_policy import AveragedPolicy
 from virel_tf.networks.policies import Policy
-from virel_tf.networks.policy_file import SavedWeights, read_policy, save_policy
+from virel_tf.run_folder.policies import (
+    SavedWeights,
+    names_in_checkpoint,
+    read_policy,
+    save_policy,
+)
 
 
 def weights(policy: Policy) -> list[np.ndarray]:
@@ -66,8 +71,15 @@ def test_the_averaged_policy_is_what_is_saved(tmp_path):
         learner.average_policy()
     observation = inputs_of("gaussian")[0]
     save_policy(tmp_path / "last.npz", learner.evaluated_policy, 4, learner.critics.online)
-    state = {f"learner/{name}": variable.numpy() for name, variable in learner.state().items()}
-    for saved in (read_policy(tmp_path / "last.npz"), SavedWeights.of_learner(tmp_path, 4, state)):
+    state = learner.state()
+    names = names_in_checkpoint(
+        learner.evaluated_policy, learner.critics.online, learner.return_deviation, state
+    )
+    arrays = {name: variable.numpy() for name, variable in state.items()}
+    for saved in (
+        read_policy(tmp_path / "last.npz"),
+        SavedWeights.of_checkpoint(tmp_path, 4, arrays, names),
+    ):
         policy = NETWORKS["gaussian"]("batch")
         saved.restore(policy)
         action = policy.mean_action(observation)

@@ -9,13 +9,13 @@ import subprocess
 import sys
 
 import pytest
-from test_training import virel
+from trained_runs import virel
 from untrained_run import make_run
 
 # A process of its own: TensorFlow's threads are set once, before it is used.
 LATENCY = """
 import sys, tensorflow as tf
-from virel_tf.benchmark.latency import measure_latency
+from virel_tf.export.latency import measure_latency
 print(sorted(measure_latency(sys.argv[1], "best", 0.1)["observations_per_s"], key=int))
 print(tf.config.threading.get_inter_op_parallelism_threads())
 """

@@ -9,10 +9,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from test_checkpoint import ROWS, CheckpointStore, check, names, save
+from saved_checkpoints import ROWS, check, names, save
 
 import virel_tf
-from virel_tf import checkpoint as module
+from virel_tf.run_folder import checkpoints as module
+from virel_tf.run_folder.checkpoints import CheckpointStore
 
 
 @pytest.fixture
@@ -35,7 +36,8 @@ def python(script: str, *arguments: object) -> subprocess.Popen:
 DIE_AT_EVERY_CALL = """
 import os, shutil, signal, sys
 from pathlib import Path
-from test_checkpoint import CheckpointStore, save
+from saved_checkpoints import save
+from virel_tf.run_folder.checkpoints import CheckpointStore
 
 def attempt(folder, steps, factor, deadly):
     calls = iter(range(10_000))
@@ -100,7 +102,8 @@ def test_killed_before_any_change_of_the_disk(tmp_path, warnings, again):
 SAVE_FOR_EVER = """
 import sys
 from pathlib import Path
-from test_checkpoint import CheckpointStore, save
+from saved_checkpoints import save
+from virel_tf.run_folder.checkpoints import CheckpointStore
 
 store = CheckpointStore(Path(sys.argv[1]))
 loaded = store.load_newest()

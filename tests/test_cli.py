@@ -12,26 +12,13 @@ import sys
 import types
 
 import pytest
+from without_tensorflow import virel_tf
 
 from virel_tf import __version__, cli
 from virel_tf.algorithms import RECIPES
 from virel_tf.commands import ReportOptions
 from virel_tf.config import Config
 from virel_tf.errors import ConfigError, RunError
-
-
-def virel_tf(*arguments: str) -> subprocess.CompletedProcess:
-    """Runs `virel-tf ARGUMENTS`, with TensorFlow out of reach.
-
-    Importing it would end in a traceback.
-    """
-    program = (
-        "import runpy, sys; sys.modules['tensorflow'] = None; sys.argv = ['virel-tf',"
-        " *sys.argv[1:]];runpy.run_module('virel_tf', run_name='__main__')"
-    )
-    return subprocess.run(
-        [sys.executable, "-c", program, *arguments], capture_output=True, text=True
-    )
 
 
 def complaint(*arguments: str) -> str:

@@ -6,13 +6,12 @@ What is allowed, what a table's file changes, and for which environments.
 from __future__ import annotations
 
 import dataclasses
-import json
 
 import pytest
 
 from virel_tf.algorithms import RECIPES
 from virel_tf.cli import parse_config, read_flags
-from virel_tf.config import Config, allowed, differences, preset_files, presets_folder, read_config
+from virel_tf.config import Config, allowed, preset_files, presets_folder
 from virel_tf.errors import ConfigError
 
 FIELDS = {field.name: field for field in dataclasses.fields(Config)}
@@ -89,17 +88,6 @@ def test_directory_is_told_by_the_run_unless_given():
         "seed3",
     )
     assert str(Config(run_dir="here").directory) == "here"
-
-
-def test_json_holds_every_setting():
-    config = Config(env="Hopper-v5", tau=0.01)
-    assert Config(**json.loads(config.to_json())) == config
-
-
-def test_differences_leave_out_what_may_change():
-    old = json.loads(Config(seed=1, total_steps=10, threads=1).to_json())
-    assert differences(old, Config(seed=1, total_steps=20, threads=2)) == []
-    assert differences(old, Config(seed=2)) == ["--seed: 1 -> 2"]
 
 
 TABLE = [
@@ -226,33 +214,6 @@ def test_beta_s_lambda_follows_the_scale_of_rewards():
             plain.lambda_beta * plain.reward_scale
         )
         assert paper.alpha / paper.reward_scale == plain.alpha  # and so does virel's constant
-
-
-@pytest.mark.parametrize(
-    "saved, normalisation, temperature",
-    [
-        ({"variant": "sac"}, "none", "constant"),
-        ({"variant": "sac", "temperature": "learned", "layer_norm": True}, "layer", "learned"),
-        ({"variant": "beta", "layer_norm": False}, "none", "variant"),
-        ({"variant": "sac", "normalisation": "batch"}, "batch", "variant"),  # of this version
-    ],
-)
-def test_settings_of_the_version_before_mean_what_they_meant(
-    tmp_path, saved, normalisation, temperature
-):
-    """No preset is applied to them: a setting that was not saved then has the value it had then."""
-    saved = {"env": "Hopper-v4", "seed": 1, "preset": "paper"} | saved
-    (tmp_path / "config.json").write_text(json.dumps(saved))
-    settings = read_config(tmp_path)
-    config = Config(**settings)
-    assert (config.normalisation, config.temperature) == (normalisation, temperature)
-    assert (config.critics, config.bootstrap, config.reward_scale) == (0, "variant", 1.0)
-
-
-def test_settings_of_another_version_are_named(tmp_path):
-    (tmp_path / "config.json").write_text('{"seed": 1, "lambda_from_rewards": false}')
-    with pytest.raises(ConfigError, match="settings this one does not have: lambda_from_rewards"):
-        read_config(tmp_path)
 
 
 def preset_rows(path) -> dict:

@@ -7,30 +7,30 @@ from types import SimpleNamespace
 import pytest
 import tensorflow as tf
 
-from virel_tf import device
+from virel_tf import machine
 
 
 @pytest.fixture
 def no_gpu(monkeypatch, tmp_path):
     """A machine without a GPU, whatever this one has."""
-    expects_gpu = device.expects_gpu
+    expects_gpu = machine.expects_gpu
     monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: [])
     monkeypatch.setattr(
-        device, "expects_gpu", lambda environment: expects_gpu(environment, tmp_path)
+        machine, "expects_gpu", lambda environment: expects_gpu(environment, tmp_path)
     )
 
 
 def test_the_line_names_the_cpu(no_gpu, monkeypatch):
     monkeypatch.delenv("NVIDIA_VISIBLE_DEVICES", raising=False)
-    assert device.device_line(1) == "device: CPU, 1 core"
-    assert device.device_line(3) == "device: CPU, 3 cores"
+    assert machine.device_line(1) == "device: CPU, 1 core"
+    assert machine.device_line(3) == "device: CPU, 3 cores"
 
 
 def test_a_gpu_that_is_expected_is_missed_in_the_same_line(no_gpu, monkeypatch):
     monkeypatch.setenv("NVIDIA_VISIBLE_DEVICES", "all")
     monkeypatch.setattr(tf.test, "is_built_with_cuda", lambda: True)
-    monkeypatch.setattr(device, "can_load", lambda name: False)
-    line = device.device_line(1)
+    monkeypatch.setattr(machine, "can_load", lambda name: False)
+    line = machine.device_line(1)
     assert line.startswith(
         "device: CPU, 1 core; NVIDIA_VISIBLE_DEVICES=all is set, but the NVIDIA driver is missing"
     )
@@ -46,7 +46,7 @@ def test_a_gpu_is_named(monkeypatch):
         "get_device_details",
         lambda gpu: {"device_name": f"model {gpu.name}"},
     )
-    assert device.device_line(1) == "device: GPU model GPU:0"
+    assert machine.device_line(1) == "device: GPU model GPU:0"
 
 
 @pytest.mark.parametrize(
@@ -58,22 +58,22 @@ def test_a_gpu_is_named(monkeypatch):
     ],
 )
 def test_what_speaks_for_a_gpu(environment, expected, tmp_path):
-    assert bool(device.expects_gpu(environment, tmp_path)) == expected
+    assert bool(machine.expects_gpu(environment, tmp_path)) == expected
     (tmp_path / "nvidia0").touch()
-    assert "nvidia*" in device.expects_gpu(environment, tmp_path)
+    assert "nvidia*" in machine.expects_gpu(environment, tmp_path)
 
 
 def test_the_first_thing_missing_is_named():
-    assert "built without CUDA" in device.missing(False, lambda name: True)
-    assert "libcuda.so.1" in device.missing(True, lambda name: False)
-    assert "libraries are missing (libcudnn.so.9)" in device.missing(
+    assert "built without CUDA" in machine.missing(False, lambda name: True)
+    assert "libcuda.so.1" in machine.missing(True, lambda name: False)
+    assert "libraries are missing (libcudnn.so.9)" in machine.missing(
         True, lambda name: name != "libcudnn.so.9"
     )
-    assert "nvidia-smi" in device.missing(True, lambda name: True)
+    assert "nvidia-smi" in machine.missing(True, lambda name: True)
 
 
 def test_libraries_are_found_by_the_linker_and_in_folders(tmp_path):
-    assert device.can_load("libc.so.6", [])
-    assert not device.can_load("libnothing.so.1", [tmp_path])
+    assert machine.can_load("libc.so.6", [])
+    assert not machine.can_load("libnothing.so.1", [tmp_path])
     (tmp_path / "libnothing.so.1").write_bytes(b"not a library")
-    assert not device.can_load("libnothing.so.1", [tmp_path])
+    assert not machine.can_load("libnothing.so.1", [tmp_path])

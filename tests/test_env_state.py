@@ -9,7 +9,7 @@ import sys
 import gymnasium
 import numpy as np
 import pytest
-from test_envs import Scripted
+from scripted_env import Scripted
 
 from virel_tf.envs import Environment, make_env
 from virel_tf.envs.state import foreign_parts

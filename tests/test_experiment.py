@@ -6,15 +6,17 @@ import fcntl
 import io
 
 import pytest
-from scripted_pool import ScriptedPool, cells_of, export
+from scripted_pool import ScriptedPool, cells_of, finish
 
 from virel_tf.cli import main, parse_config, read_flags
 from virel_tf.commands import TRAINING_FLAGS
 from virel_tf.errors import ConfigError
 from virel_tf.experiments.command import Experiment
-from virel_tf.experiments.folder import finished, in_use, latest
 from virel_tf.experiments.grid import read_seeds
 from virel_tf.experiments.table import Line, Table, summary
+from virel_tf.run_folder.lock import in_use
+from virel_tf.run_folder.progress import finished, latest
+from virel_tf.run_folder.settings import write_settings
 from virel_tf.train.triggers import StopRequest
 
 # ---------------------------------------------------------------- the grid
@@ -171,8 +173,8 @@ def test_bad_grids_are_told_in_one_line(tmp_path, capsys, monkeypatch, flags, to
 def test_a_folder_with_other_settings_is_refused_before_anything_runs(tmp_path):
     folder = tmp_path / "Hopper-v4/virel/seed2"
     folder.mkdir(parents=True)
-    (folder / "config.json").write_text(
-        parse_config(["--env=Hopper-v4", "--variant=virel", "--seed=2", "--tau=0.5"]).to_json()
+    write_settings(
+        folder, parse_config(["--env=Hopper-v4", "--variant=virel", "--seed=2", "--tau=0.5"])
     )
     with pytest.raises(
         ConfigError,
@@ -188,7 +190,7 @@ def test_a_folder_with_other_settings_is_refused_before_anything_runs(tmp_path):
 def test_a_cell_that_is_there_in_another_folder_is_refused(tmp_path, made, planned):
     (cell,) = cells_of(tmp_path, envs="Hopper-v4", variants="virel", seeds="1", sweep=made)
     cell.folder.mkdir(parents=True)
-    (cell.folder / "config.json").write_text(cell.config.to_json())
+    write_settings(cell.folder, cell.config)
     with pytest.raises(
         ConfigError, match=f"would be the same run as {cell.folder}, which is there already"
     ):
@@ -210,8 +212,8 @@ def test_latest_is_the_last_whole_row(tmp_path):
     assert latest(tmp_path) == (2000, 7.25, 120.5)
 
 
-def test_a_run_is_finished_when_its_last_policy_was_exported(tmp_path):
-    export(tmp_path, step=1000)
+def test_a_run_is_finished_once_it_came_to_its_last_step(tmp_path):
+    finish(tmp_path, step=1000)
     assert finished(tmp_path, 1000)
     assert not finished(tmp_path, 1001)
 
@@ -279,7 +281,7 @@ def test_on_a_terminal_the_table_is_redrawn_in_place_and_running_cells_come_firs
 
 def test_on_a_terminal_the_last_table_stays(tmp_path, terminal):
     cells = cells_of(tmp_path, {"total_steps": 100}, envs="Hopper-v4", variants="virel", seeds="1")
-    export(cells[0].folder, 100)
+    finish(cells[0].folder, 100)
     table = Table(terminal)
     experiment = Experiment(cells, ScriptedPool({}), table, tmp_path)
     experiment.run(StopRequest())

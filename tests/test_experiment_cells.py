@@ -7,7 +7,7 @@ import os
 import signal
 
 import pytest
-from scripted_pool import ScriptedPool, cells_of, export, recorded
+from scripted_pool import ScriptedPool, cells_of, finish, recorded
 
 from virel_tf.cli import main
 from virel_tf.experiments.command import LIVES, Experiment
@@ -102,7 +102,7 @@ def test_a_cell_that_gets_on_between_kills_lives(outcome, tmp_path, monkeypatch)
 
 
 def test_a_run_that_is_there_already_is_not_run_again(outcome, tmp_path):
-    export(tmp_path / "Hopper-v4/virel/seed1", 100)
+    finish(tmp_path / "Hopper-v4/virel/seed1", 100)
     pool, record, code = outcome([], [0])
     assert pool.started == ["Hopper-v4/beta/seed1"]
     assert record["virel"][0] == "done"
@@ -113,7 +113,7 @@ def test_a_cell_that_someone_else_trains_is_left_to_them(outcome, tmp_path, monk
     looks = iter([True, True, True])
     monkeypatch.setattr(
         "virel_tf.experiments.command.in_use",
-        lambda path: path == folder and (next(looks, None) or export(folder, 100) or False),
+        lambda path: path == folder and (next(looks, None) or finish(folder, 100) or False),
     )
     pool, record, code = outcome([], [0])
     assert pool.started == ["Hopper-v4/beta/seed1"]
@@ -150,8 +150,8 @@ def test_cells_that_run_when_the_experiment_is_stopped_are_recorded_as_waiting(
 
 
 def test_a_report_that_fails_does_not_cost_the_exit_code(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("virel_tf.experiments.report.write_report", lambda *arguments: [].pop())
-    export(tmp_path / "Hopper-v4/virel/seed1", 100)
+    monkeypatch.setattr("virel_tf.reports.report.write_report", lambda *arguments: [].pop())
+    finish(tmp_path / "Hopper-v4/virel/seed1", 100)
     assert (
         main(
             [
@@ -180,7 +180,7 @@ def test_a_finished_cell_tells_its_return_if_it_has_one(tmp_path, row, told):
 
 def test_a_swept_flag_without_effect_is_named(tmp_path, capsys):
     for value in (1, 2):
-        export(tmp_path / f"Hopper-v4/virel/climb_steps={value}/seed1", 100)
+        finish(tmp_path / f"Hopper-v4/virel/climb_steps={value}/seed1", 100)
     assert (
         main(
             [

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from test_training import assert_same_run, command
+from trained_runs import assert_same_run, command
 
 pytestmark = pytest.mark.slow
 

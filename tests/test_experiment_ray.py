@@ -7,7 +7,7 @@ import signal
 import sys
 
 import pytest
-from scripted_pool import export, recorded
+from scripted_pool import finish, recorded
 
 from virel_tf.cli import main
 from virel_tf.experiments.command import LIVES
@@ -98,7 +98,7 @@ def test_a_task_that_fails_or_is_lost_costs_the_others_nothing(tmp_path, monkeyp
 )
 def test_resources_that_no_machine_has_are_told(tmp_path, monkeypatch, capsys, flags, fits):
     message = "no node has as many cores and GPUs (there are: 4 and 0, 2 and 1)"
-    export(tmp_path / "Hopper-v4/virel/seed1", 100)
+    finish(tmp_path / "Hopper-v4/virel/seed1", 100)
     for address, refusal in (("local", 2), ("auto", 0)):
         code = ray_experiment(
             monkeypatch,
@@ -114,7 +114,7 @@ def test_resources_that_no_machine_has_are_told(tmp_path, monkeypatch, capsys, f
 
 
 def test_gpus_without_a_cluster_have_no_effect(tmp_path, capsys):
-    export(tmp_path / "Hopper-v4/virel/seed1", 100)
+    finish(tmp_path / "Hopper-v4/virel/seed1", 100)
     assert (
         main(
             [

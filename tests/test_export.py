@@ -15,11 +15,11 @@ from tensorflow.python.framework import kernels
 from untrained_run import UntrainedRun, make_run
 
 from virel_tf.envs import Environment
-from virel_tf.evaluate.saved_run import read_weights, restore_critics
 from virel_tf.export.command import served_policy
 from virel_tf.export.metadata import layout
 from virel_tf.export.signatures import ServedPolicy
 from virel_tf.networks.actor import Actor
+from virel_tf.run_folder.policies import read_weights, restore_critics
 
 
 @pytest.fixture(scope="module")

@@ -92,7 +92,7 @@ def c_program(tmp_path_factory) -> Path:
             compiler,
             "-Wall",
             "-Werror",
-            Path(__file__).parent / "serve_policy.c",
+            Path(__file__).parent.parent / "examples" / "serve_policy.c",
             "-o",
             program,
             f"-I{tf.sysconfig.get_include()}",

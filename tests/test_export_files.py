@@ -22,13 +22,13 @@ from untrained_run import make_run
 import virel_tf
 from virel_tf.errors import ConfigError, RunError
 from virel_tf.evaluate.command import evaluate_export, evaluate_run
-from virel_tf.evaluate.saved_run import policy_path
 from virel_tf.export import versions
 from virel_tf.export.command import export_run
-from virel_tf.export.metadata import evaluated_return
 from virel_tf.export.versions import add_version, newest_version
 from virel_tf.export.warmup import WARMUP_FILE, varint
-from virel_tf.networks.policy_file import save_policy
+from virel_tf.run_folder.metrics import evaluated_return
+from virel_tf.run_folder.paths import policy_path
+from virel_tf.run_folder.policies import save_policy
 
 
 @pytest.fixture(scope="module")
@@ -217,7 +217,7 @@ def test_a_line_of_metrics_that_a_kill_cut_short_gives_no_return(tmp_path, end, 
 
 
 def test_the_server_s_configuration_lists_what_there_is(pendulum):
-    path = pendulum.folder / "policy" / "models.config"
+    path = pendulum.folder / "saved_model" / "models.config"
     best = '  config { name: "best" base_path: "/models/best" model_platform: "tensorflow" }\n'
     assert path.read_text() == "model_config_list {\n" + best + "}\n"
     save_policy(
@@ -307,16 +307,17 @@ def test_load_policy_takes_one_observation_or_many(pendulum):
     assert policy.metadata["env"] == "InvertedPendulum-v4"
 
 
-@pytest.mark.parametrize("path", ["", "policy", "policies", "nowhere"])
+@pytest.mark.parametrize("path", ["", "saved_model", "policies", "nowhere"])
 def test_load_policy_elsewhere_is_a_clear_error(pendulum, path):
     with pytest.raises(
-        ConfigError, match="holds no exported policy; it must be a folder such as RUN/policy/best"
+        ConfigError,
+        match="holds no exported policy; it must be a folder such as RUN/saved_model/best",
     ):
         virel_tf.load_policy(pendulum.folder / path)
 
 
 def test_an_export_plays_as_the_run_it_came_from(pendulum):
-    exported = evaluate_export(str(pendulum.folder / "policy" / "best"), episodes=3, seed=5)
+    exported = evaluate_export(str(pendulum.folder / "saved_model" / "best"), episodes=3, seed=5)
     own = evaluate_run(str(pendulum.folder), "best", episodes=3, seed=5)
     assert exported["lengths"] == own["lengths"] and exported["returns"] == pytest.approx(
         own["returns"]

@@ -13,14 +13,14 @@ from untrained_run import make_run
 from virel_tf.envs import make_env
 from virel_tf.errors import ConfigError, RunError
 from virel_tf.evaluate.rollout import evaluate_policy
-from virel_tf.evaluate.saved_run import policy_path
 from virel_tf.export import lite
 from virel_tf.export.command import export_run
 from virel_tf.export.lite import run_lite
-from virel_tf.export.onnx import onnx_files, run_onnx
+from virel_tf.export.onnx_format import onnx_files, run_onnx
 from virel_tf.export.signatures import ServedPolicy
 from virel_tf.networks.folding import without_batch_norm
-from virel_tf.networks.policy_file import save_policy
+from virel_tf.run_folder.paths import policy_path
+from virel_tf.run_folder.policies import save_policy
 
 
 @pytest.fixture(scope="module")

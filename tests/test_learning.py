@@ -14,7 +14,7 @@ import time
 import numpy as np
 import psutil
 import pytest
-from test_training import assert_same_run, command, metrics, virel
+from trained_runs import assert_same_run, command, metrics, virel
 
 from virel_tf.algorithms import RECIPES
 from virel_tf.config import Config

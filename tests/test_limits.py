@@ -14,7 +14,7 @@ from test_learner import LOC, gradients, make_learner, update
 
 from virel_tf.algorithms.recipe import Recipe
 from virel_tf.objective.e_step import EStepInputs, reparametrised_loss
-from virel_tf.objective.mpo import elbo, exact_e_step
+from virel_tf.theory.mpo import elbo, exact_e_step
 
 
 def assert_same_networks(one, two) -> None:

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from virel_tf.errors import RunError
+from virel_tf.run_folder.metrics_log import MetricsLog
 from virel_tf.train.curve import draw_learning_curve, smooth, smoothing_window
-from virel_tf.train.logging import MetricsLog
 from virel_tf.train.progress import Progress, duration
 
 

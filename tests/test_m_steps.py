@@ -7,17 +7,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import tensorflow as tf
-from test_gradients import TanhQ, problem_and_q
+from tabular_problems import TanhQ, problem_and_q
 from test_learner import Q, gradients, know_epsilon, make_learner, update
 
 from virel_tf.config import Config
 from virel_tf.errors import ConfigError
-from virel_tf.objective import gradients as exact
 from virel_tf.objective.boltzmann import boltzmann, importance_weights
+from virel_tf.objective.climb import climb
 from virel_tf.objective.m_step import full_elbo, gtd2, projection_step, residual_gradient, tdc
-from virel_tf.objective.operators import backup, climb
 from virel_tf.objective.residual import residual_error, residual_slope
-from virel_tf.tabular.mdp import FiniteMDP
+from virel_tf.theory import gradients as exact
+from virel_tf.theory.mdp import FiniteMDP, backup
 
 # On the networks of test_learner.py: Q(s', a') = 0.5 (3 + 2 * 0.5) = 2, so beta = 1 + 0.99 * 2 -
 # 1.5.
@@ -236,10 +236,7 @@ def test_residual_gradient_is_unbiased(case):
             )
         )
 
-    td_error = (
-        backup(problem.rewards, problem.transitions, tf.reduce_sum(policy * values, -1), 0.9)
-        - values
-    )
+    td_error = backup(problem, tf.reduce_sum(policy * values, -1)) - values
     assert_unbiased(
         estimates(q, draws, estimator),
         exact.gradient_from(td_error, exact.policy_jacobian(jacobian, problem, policy)),
@@ -252,10 +249,7 @@ def test_projected_gradients_are_unbiased_at_the_right_zeta(case, function):
     problem, q = problem_and_q(case)
     values, jacobian = q.with_jacobian(q.parameters)
     policy = boltzmann(values, 1.0)
-    td_error = (
-        backup(problem.rewards, problem.transitions, tf.reduce_sum(policy * values, -1), 0.9)
-        - values
-    )
+    td_error = backup(problem, tf.reduce_sum(policy * values, -1)) - values
     zeta = exact.projection_weights(jacobian, td_error)
     draws = Draws(problem, policy.numpy(), case[1])
 

@@ -15,7 +15,7 @@ from virel_tf.networks.adam import FusedAdam
 from virel_tf.networks.critics import QNetwork, ValueNetwork
 from virel_tf.networks.layers import INITIAL_WEIGHTS
 from virel_tf.networks.policies import Policy, sample, squashed_gaussian
-from virel_tf.networks.policy_file import read_policy, save_policy
+from virel_tf.run_folder.policies import read_policy, save_policy
 
 
 def make_policy(seed: int = 1, statistics: bool = False, **settings) -> Policy:

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 import virel_tf
-from virel_tf import provenance
 from virel_tf.config import presets_folder
-from virel_tf.provenance import read_versions, record_versions
+from virel_tf.run_folder import provenance
+from virel_tf.run_folder.provenance import read_versions, record_versions
 
 
 def test_a_run_going_on_with_other_versions_adds_a_part(tmp_path, monkeypatch):
@@ -50,7 +50,7 @@ def built_revision(tree: Path, **environment: str) -> str:
         [
             sys.executable,
             "-c",
-            "from virel_tf.provenance import git_revision; print(git_revision())",
+            "from virel_tf.run_folder.provenance import git_revision; print(git_revision())",
         ],
     ):
         done = subprocess.run(

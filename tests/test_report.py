@@ -12,12 +12,12 @@ import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 import pytest
-from test_cli import virel_tf
+from without_tensorflow import virel_tf
 from written_runs import ANCHORS, change_settings, write_grid, write_run
 
 from virel_tf import cli
-from virel_tf.experiments import page
-from virel_tf.experiments.styles import LOOKS, PALETTE
+from virel_tf.reports import page
+from virel_tf.reports.styles import LOOKS, PALETTE
 
 SVG = "{http://www.w3.org/2000/svg}"
 PNG = b"\x89PNG"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import shlex
 from pathlib import Path
 
@@ -17,9 +16,10 @@ from virel_tf.config import Config
 from virel_tf.errors import ConfigError
 from virel_tf.experiments.command_line import command_of
 from virel_tf.experiments.grid import make_cells
-from virel_tf.experiments.identity import with_default_settings
 from virel_tf.experiments.record import write_record
-from virel_tf.experiments.runs import Missing, read_experiment, read_runs
+from virel_tf.reports.runs import Missing, read_experiment, read_runs
+from virel_tf.run_folder.identity import with_default_settings
+from virel_tf.run_folder.settings import read_settings
 
 HOPPER = ("--env=Hopper-v4", "--variant=virel")
 
@@ -64,7 +64,7 @@ def test_the_command_of_a_run_gives_its_settings_again(flags):
 def test_the_commands_of_the_published_runs_give_their_settings_again():
     checked = 0
     for path in Path(__file__).parent.parent.joinpath("results").rglob("config.json"):
-        settings = with_default_settings(json.loads(path.read_text()))
+        settings = with_default_settings(read_settings(path.parent))
         if set(settings) == set(Config.__dataclass_fields__):  # else a setting of it is gone
             assert parse_config(shlex.split(command_of(settings))[1:]) == Config(**settings), path
             checked += 1
@@ -121,10 +121,13 @@ def test_damaged_metrics_are_told(tmp_path, capsys, text, told):
 @pytest.mark.parametrize(
     "settings, told",
     [
-        ("[]", "env, variant, seed"),
-        ("7", "env, variant, seed"),
-        ('{"env": 1, "variant": "sac", "seed": 1}', "env"),
-        ('{"env": "Hopper-v4", "variant": [], "seed": "1"}', "variant, seed"),
+        ("[]", "damaged"),
+        ("7", "damaged"),
+        ('{"format": 1, "env": 1, "variant": "sac", "seed": 1}', "say the run's env"),
+        (
+            '{"format": 1, "env": "Hopper-v4", "variant": [], "seed": "1"}',
+            "say the run's variant, seed",
+        ),
     ],
 )
 def test_damaged_settings_are_told(tmp_path, capsys, monkeypatch, settings, told):
@@ -133,10 +136,8 @@ def test_damaged_settings_are_told(tmp_path, capsys, monkeypatch, settings, told
     run = write_run(tmp_path / "Hopper-v4/virel/seed1", [1.0, 2.0], *HOPPER)
     (run / "config.json").write_text(settings)
     assert main(["report", str(tmp_path)]) == 2
-    assert (
-        capsys.readouterr().err
-        == f"virel-tf: '{run}/config.json' does not say the run's {told}, or not as it should\n"
-    )
+    error = capsys.readouterr().err
+    assert f"{run}/config.json" in error and told in error and error.count("\n") == 1
     assert (
         main(
             ["experiment", f"--out={tmp_path}", "--envs=Hopper-v4", "--variants=virel", "--seeds=1"]

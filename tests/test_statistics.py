@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from virel_tf.experiments import statistics as st
+from virel_tf.reports import aggregates as st
 
 SCORES = np.array([[0.1, 0.9], [0.3, 0.5], [0.2, 1.3]])  # three runs of two tasks
 OTHERS = np.array([[0.2, 0.4], [0.0, 1.3]])

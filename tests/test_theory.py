@@ -7,11 +7,11 @@ import re
 
 import numpy as np
 import pytest
-from test_training import virel
+from trained_runs import virel
 
-from virel_tf.tabular import concentration as co
-from virel_tf.tabular import divergence as di
-from virel_tf.tabular import risk
+from virel_tf.theory import concentration as co
+from virel_tf.theory import divergence as di
+from virel_tf.theory import risk
 
 
 def test_boltzmann_expectation_of_a_gaussian_by_hand():

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import csv
 import fcntl
 import json
 import re
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -17,14 +15,16 @@ import gymnasium
 import numpy as np
 import pytest
 import tensorflow as tf
+from trained_runs import assert_same_run, command, metrics, virel
 
 from virel_tf import load_policy
 from virel_tf.envs import make_env
-from virel_tf.evaluate.saved_run import read_run, read_weights, restore_critics, restore_policy
-from virel_tf.experiments.folder import in_use
 from virel_tf.export.command import export_run
 from virel_tf.networks.actor import Actor
-from virel_tf.train.loop import only_writer
+from virel_tf.run_folder.lock import in_use, only_writer
+from virel_tf.run_folder.policies import read_weights
+from virel_tf.run_folder.restore import restore_critics, restore_policy
+from virel_tf.run_folder.settings import read_run
 
 TINY = [
     "--env=Hopper-v4",
@@ -40,39 +40,6 @@ TINY = [
 ]
 SMALL = [*TINY, "--preset=paper"]
 MODERN = [*TINY, "--preset=modern", "--eval_episodes=2", "--policy_averaging=400"]
-WALL_CLOCK = ("seconds", "steps_per_s")
-
-
-def command(*flags: str) -> list[str]:
-    return [sys.executable, "-m", "virel_tf", *flags]
-
-
-def virel(*flags: str, code: int = 0) -> subprocess.CompletedProcess:
-    done = subprocess.run(command(*flags), capture_output=True, text=True, timeout=900)
-    assert done.returncode == code, done.stderr
-    return done
-
-
-def metrics(folder: Path) -> list[dict]:
-    with open(folder / "metrics.csv", newline="") as file:
-        return [
-            {name: cell for name, cell in row.items() if name not in WALL_CLOCK}
-            for row in csv.DictReader(file)
-        ]
-
-
-def weights(folder: Path) -> dict[str, np.ndarray]:
-    newest = max((folder / "checkpoints").glob("step-*"))
-    with np.load(newest / "state.npz") as state:
-        return {name: state[name] for name in state.files}
-
-
-def assert_same_run(one: Path, other: Path) -> None:
-    assert metrics(one) == metrics(other)
-    first, second = weights(one), weights(other)
-    assert first.keys() == second.keys()
-    for name, value in first.items():
-        np.testing.assert_array_equal(value, second[name], err_msg=name)
 
 
 @pytest.fixture(scope="module")
@@ -106,7 +73,7 @@ def test_a_run_leaves_what_a_user_expects(uninterrupted):
     assert list((uninterrupted / "tensorboard").glob("events*"))
     assert len(list((uninterrupted / "checkpoints").glob("step-*"))) == 2
     for which in ("best", "last"):
-        assert (uninterrupted / "policy" / which / "1" / "saved_model.pb").is_file()
+        assert (uninterrupted / "saved_model" / which / "1" / "saved_model.pb").is_file()
 
 
 def test_a_run_exports_the_policies_it_saved(uninterrupted):
@@ -120,7 +87,7 @@ def test_a_run_exports_the_policies_it_saved(uninterrupted):
                 )
             loc = (x @ saved["policy/output/kernel"] + saved["policy/output/bias"])[:, :3]
             assert step in (None, int(saved["step"]))
-        policy = load_policy(uninterrupted / "policy" / which)
+        policy = load_policy(uninterrupted / "saved_model" / which)
         np.testing.assert_allclose(policy(observation), np.tanh(loc), rtol=0, atol=1e-6)
         row = next(
             row for row in metrics(uninterrupted) if int(row["step"]) == policy.metadata["step"]
@@ -165,7 +132,7 @@ def test_a_batch_normalised_run_exports_the_policies_it_saved(modern):
             kernel, bias = (saved[f"policy/hidden/dense{i}/{name}"] for name in ("kernel", "bias"))
             x = batch_normalised(saved, f"hidden/norm{i}", np.maximum(x @ kernel + bias, 0))
         loc = (x @ saved["policy/output/kernel"] + saved["policy/output/bias"])[:, :3]
-        action = load_policy(modern / "policy" / which)(observation)
+        action = load_policy(modern / "saved_model" / which)(observation)
         # float32 loses a digit in k x + c where the mean is many deviations from 0.
         np.testing.assert_allclose(action, np.tanh(loc), rtol=0, atol=1e-5)
         config = read_run(modern)
@@ -189,7 +156,7 @@ def test_the_values_a_run_exports_are_in_the_environment_s_rewards(modern, which
     observation = random.normal(size=[100, 11]).astype(np.float32)
     action = random.uniform(-1, 1, [100, 3]).astype(np.float32)
     name = f"step{which}" if which.isdecimal() else which
-    model = tf.saved_model.load(modern / "policy" / name / "1")
+    model = tf.saved_model.load(modern / "saved_model" / name / "1")
     q = model.signatures["value"](observation=tf.constant(observation), action=tf.constant(action))[
         "q"
     ]
@@ -203,10 +170,10 @@ def test_the_values_a_run_exports_are_in_the_environment_s_rewards(modern, which
 
 def test_the_policy_of_any_kept_checkpoint_can_be_exported(uninterrupted):
     for step in (1600, 2000):
-        path = uninterrupted / "policy" / f"step{step}" / "1"
+        path = uninterrupted / "saved_model" / f"step{step}" / "1"
         assert export_run(uninterrupted, str(step))["path"] == str(path)
         assert f"the policy of step {step}\n" in (path / "README.md").read_text()
-    folder = uninterrupted / "policy"
+    folder = uninterrupted / "saved_model"
     earlier, newest, last = (
         load_policy(folder / name).metadata for name in ("step1600", "step2000", "last")
     )
@@ -233,12 +200,12 @@ def test_resumed_after_the_end_of_its_steps_equals_uninterrupted(uninterrupted, 
     virel(*SMALL, "--total_steps=900", f"--run_dir={tmp_path}")
     virel(*SMALL, "--total_steps=2000", f"--run_dir={tmp_path}")
     assert_same_run(uninterrupted, tmp_path)
-    last = tmp_path / "policy" / "last"
+    last = tmp_path / "saved_model" / "last"
     assert [load_policy(last / version).metadata["step"] for version in ("1", "2")] == [900, 2000]
-    before = sorted(tmp_path.glob("policy/*/[0-9]*"))
+    before = sorted(tmp_path.glob("saved_model/*/[0-9]*"))
     # nothing left to do, so nothing new to export
     virel(*SMALL, "--total_steps=2000", f"--run_dir={tmp_path}")
-    assert sorted(tmp_path.glob("policy/*/[0-9]*")) == before
+    assert sorted(tmp_path.glob("saved_model/*/[0-9]*")) == before
 
 
 @pytest.mark.parametrize("number, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
@@ -348,7 +315,7 @@ def test_bad_numbers_from_the_environment_stop_the_run(tmp_path, env, name):
 @pytest.mark.parametrize("in_the_way", [False, True])
 def test_a_run_that_ends_on_a_bad_number_exports_what_it_has(tmp_path, in_the_way):
     if in_the_way:
-        (tmp_path / "policy").write_text("a file where the exports go")
+        (tmp_path / "saved_model").write_text("a file where the exports go")
     done = virel(
         *SMALL,
         "--env=virel_tf/NaN-v0",
@@ -364,7 +331,7 @@ def test_a_run_that_ends_on_a_bad_number_exports_what_it_has(tmp_path, in_the_wa
     assert "Traceback" not in done.stderr
     if not in_the_way:
         steps = {
-            which: load_policy(tmp_path / "policy" / which).metadata["step"]
+            which: load_policy(tmp_path / "saved_model" / which).metadata["step"]
             for which in ("best", "last")
         }
         assert steps == {"best": 20, "last": 40}

@@ -10,13 +10,14 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from virel_tf.algorithms.critics import Critics
+from virel_tf.algorithms.critic_ensemble import Critics
 from virel_tf.algorithms.policy import make_policy
 from virel_tf.config import Config
 from virel_tf.envs import Environment, make_env
-from virel_tf.evaluate.saved_run import policy_path
 from virel_tf.networks.policies import Policy
-from virel_tf.networks.policy_file import save_policy
+from virel_tf.run_folder.paths import exports_folder, policy_path
+from virel_tf.run_folder.policies import save_policy
+from virel_tf.run_folder.settings import write_settings
 
 
 class UntrainedRun(NamedTuple):
@@ -32,7 +33,7 @@ class UntrainedRun(NamedTuple):
     @property
     def export(self) -> Path:
         """The first version of its best policy."""
-        return self.folder / "policy" / "best" / "1"
+        return exports_folder(self.folder, "saved_model") / "best" / "1"
 
     def action(self, observation: np.ndarray) -> np.ndarray:
         """What the training policy does, scaled as the environment scales it."""
@@ -67,7 +68,7 @@ def make_run(folder: Path, return_deviation: float = 1.0, **settings) -> Untrain
     if config.normalise_observations:
         policy.normaliser.update(tf.constant(rng.normal(1, 2, [100, sizes[0]]), tf.float32))
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "config.json").write_text(config.to_json())
+    write_settings(folder, config)
     with open(folder / "metrics.csv", "w", newline="") as file:
         csv.writer(file).writerows([("step", "eval_return"), (1000, 12.5)])
     save_policy(policy_path(folder, "best"), policy, 1000, critics.online, return_deviation)

@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 from virel_tf.cli import parse_config
+from virel_tf.run_folder.settings import write_settings
 
 # The final returns of three seeds, and what counts as 1 in each environment: scores are the same in
 # both.
@@ -27,7 +28,7 @@ def write_run(
 ) -> Path:
     """A run with an evaluation every 1000 steps, or at those steps."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "config.json").write_text(parse_config(list(flags)).to_json())
+    write_settings(folder, parse_config(list(flags)))
     steps = steps or [1000 * count for count in range(1, len(returns) + 1)]
     with open(folder / "metrics.csv", "w", newline="") as file:
         rows = zip(steps, returns, *columns.values(), strict=True)

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 from virel_tf.algorithms import RECIPES, Recipe, register
 from virel_tf.config import Config
+from virel_tf.version import __version__
 
 if TYPE_CHECKING:
     from virel_tf.export.load import ExportedPolicy
 
-__version__ = "0.2.0"
-__all__ = ["RECIPES", "Config", "Recipe", "fit", "load_policy", "register"]
+__all__ = ["RECIPES", "Config", "Recipe", "__version__", "fit", "load_policy", "register"]
 
 
 def fit(config: Config) -> Path:
@@ -38,7 +38,7 @@ def load_policy(path: str | Path) -> ExportedPolicy:
     """An exported policy as a function: observations [D] or [B, D] to actions in the environment's
     own units.
 
-    `path` is a version such as RUN/policy/best/1, or the folder of the versions, whose newest is
+    `path` is a version such as RUN/saved_model/best/1, or the folder of the versions, whose newest is
     taken.
     """
     from virel_tf.export.load import load_policy as load

@@ -36,7 +36,7 @@ class EvaluateOptions:
         "best",
         RUN,
         "which of the run's policies, best or last; or, without --run_dir, the folder of "
-        "an exported one, such as RUN/policy/best",
+        "an exported one, such as RUN/saved_model/best",
     )
     episodes: int = option(10, RUN, "episodes to play", least=1)
     seed: int = option(
@@ -78,8 +78,7 @@ class ExportOptions:
     out: str = option(
         "",
         RUN,
-        "folder that gets the next numbered version (default RUN/policy/POLICY, for "
-        "others RUN/FORMAT/POLICY; a step's POLICY is stepSTEP)",
+        "folder that gets the next numbered version (default RUN/FORMAT/POLICY; a step's POLICY is stepSTEP)",
     )
 
     def __post_init__(self) -> None:
@@ -224,7 +223,7 @@ def need_runs(runs: tuple[str, ...], command: str) -> None:
 
 
 def run_report(options: ReportOptions) -> int:
-    from virel_tf.experiments.report import write_report
+    from virel_tf.reports.report import write_report
 
     folders = [Path(name) for name in options.runs]
     page, missing = write_report(
@@ -238,7 +237,7 @@ def run_report(options: ReportOptions) -> int:
 
 
 def run_plot(options: PlotOptions) -> int:
-    from virel_tf.experiments.plot import write_plot
+    from virel_tf.reports.plot import write_plot
 
     return tell_written(*write_plot(options))
 
@@ -300,11 +299,17 @@ def run_benchmark(options: BenchmarkOptions) -> int:
 def run_experiment(options: ExperimentOptions, training: dict[str, Any]) -> int:
     from virel_tf.experiments.command import run_experiment as run
 
-    return run(options, training)
+    return run(options, training, write_experiment_report)
+
+
+def write_experiment_report(out: Path) -> tuple[Path, list[str]]:
+    from virel_tf.reports.report import write_report
+
+    return write_report([out], out / "report")
 
 
 def run_latency(options: LatencyOptions) -> int:
-    from virel_tf.benchmark.latency import measure_latency
+    from virel_tf.export.latency import measure_latency
 
     say(json.dumps(measure_latency(options.run_dir, options.policy, options.seconds)))
     return 0

@@ -10,7 +10,6 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import functools
-import json
 import math
 import re
 from collections.abc import Collection, Iterable
@@ -429,10 +428,6 @@ class Config:
             self.run_dir or f"runs/{self.env.replace('/', '_')}/{self.variant}/seed{self.seed}"
         )
 
-    def to_json(self) -> str:
-        """The settings, one per line, as config.json holds them."""
-        return json.dumps(dataclasses.asdict(self), indent=2) + "\n"
-
 
 def option_type(field: dataclasses.Field) -> type:
     """The Python type of a field (annotations are strings here)."""
@@ -489,66 +484,6 @@ def did_you_mean(word: str, possible: Iterable[str]) -> str:
     ]  # steps: total_steps, not n_step
     close = within or difflib.get_close_matches(word.lower(), possible, n=1)
     return f" (did you mean {close[0]}?)" if close else ""
-
-
-def read_config(folder: Path) -> dict[str, Any]:
-    """The settings in a run's config.json."""
-    path = folder / "config.json"
-    try:
-        saved = json.loads(path.read_text())
-    except (OSError, ValueError) as error:
-        raise ConfigError(f"--run_dir: {path} cannot be read: {error}") from error
-    if not isinstance(saved, dict):
-        raise ConfigError(f"--run_dir: {path} is damaged: it does not hold settings")
-    saved = from_earlier_version(saved)
-    unknown = sorted(set(saved) - {field.name for field in dataclasses.fields(Config)})
-    if unknown:
-        raise ConfigError(
-            f"--run_dir: {path} is of another version, with settings this one does not have: "
-            f"{', '.join(unknown)}"
-        )
-    return {field.name: field.default for field in dataclasses.fields(Config)} | saved
-
-
-def from_earlier_version(saved: dict[str, Any]) -> dict[str, Any]:
-    """Settings in the words of this version.
-
-    Up to 0.2 there was --layer_norm, and sac had a constant temperature.
-    """
-    if "normalisation" in saved:
-        return saved
-    changed = {name: value for name, value in saved.items() if name != "layer_norm"}
-    changed["normalisation"] = "layer" if saved.get("layer_norm") else "none"
-    if saved.get("variant") == "sac" and saved.get("temperature", "variant") == "variant":
-        changed["temperature"] = "constant"
-    return changed
-
-
-def differences(old: dict[str, Any], new: Config) -> list[str]:
-    """The settings in which a saved config differs from `new`, other than those that may change."""
-    lines = []
-    for field in dataclasses.fields(new):
-        value = getattr(new, field.name)
-        if not field.metadata["may_change"] and old.get(field.name, field.default) != value:
-            lines.append(f"--{field.name}: {old.get(field.name, field.default)} -> {value}")
-    return lines
-
-
-def refuse_other_run(config: Config, folder: Path) -> None:
-    """ConfigError where the folder holds a run that this configuration would overwrite or change."""
-    saved = folder / "config.json"
-    if not saved.exists():
-        return
-    if config.resume == "never":
-        raise ConfigError(
-            f"--resume=never: {folder} holds a run already; give another --run_dir or remove it"
-        )
-    changes = differences(read_config(folder), config)
-    if changes:
-        raise ConfigError(
-            f"--run_dir: {folder} holds a run with other settings ({'; '.join(changes)}); "
-            "give those again, or another --run_dir"
-        )
 
 
 def environment_family(env: str) -> str:

@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from virel_tf.algorithms.averaged_policy import AveragedPolicy
-from virel_tf.algorithms.critics import Critics, network_seed
+from virel_tf.algorithms.critic_ensemble import Critics, network_seed
 from virel_tf.algorithms.m_steps import MStepInputs, MStepResult, make_m_step
 from virel_tf.algorithms.m_steps.base import watching
 from virel_tf.algorithms.policy import make_policy
@@ -35,7 +35,7 @@ from virel_tf.objective.e_step import (
 )
 from virel_tf.objective.targets import clipped_noise
 from virel_tf.replay.ring import ReplayRing, ReplayView
-from virel_tf.types import Transition, check_transition
+from virel_tf.transition import Transition, check_transition
 
 # What an update reports; docs/metrics.md gives each its equation.
 METRICS = (

@@ -8,30 +8,28 @@ fraction of a second. Each reported rate is the median over its windows.
 from __future__ import annotations
 
 import dataclasses
-import statistics
-import time
 from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
 
-from virel_tf import runtime
+from virel_tf import machine
 from virel_tf.algorithms.learner import Learner
 from virel_tf.benchmark.products import Product, bare_products, products_of
 from virel_tf.config import Config
 from virel_tf.errors import ConfigError
 from virel_tf.replay.ring import ReplayView
+from virel_tf.timing import measure
 from virel_tf.train.run import Run
 
 GEMM_SIZE = 2048
-WINDOW_SECONDS = 0.25
 FILL_STEPS = 5000
 
 
 def run_benchmark(config: Config, seconds: float) -> dict[str, Any]:
     """Measures for about `seconds`; see docs/benchmark.md for what each number means."""
-    runtime.configure(config.threads)
-    cores = runtime.cores(config.threads)
+    machine.configure(config.threads)
+    cores = machine.cores(config.threads)
     if not config.updates_per_step:
         raise ConfigError("--updates_per_step: 0 is not allowed; the benchmark measures updates")
     run = Run(dataclasses.replace(config, total_steps=2**31 - 1, random_steps=0))
@@ -111,27 +109,3 @@ def update_graph(learner: Learner, view: ReplayView) -> tf.types.experimental.Co
     """The graph of one update by itself."""
     arguments = view, tf.constant(0), tf.constant(0), tf.constant(1.0)
     return tf.function(learner.update_once).get_concrete_function(*arguments)
-
-
-def measure(
-    seconds: float, work: dict[str, tuple[Callable[[], object], float]]
-) -> dict[str, float]:
-    """Calls the works in turns; returns the median of amount per second for each."""
-    for call, _ in work.values():
-        call()
-        call()
-    rates: dict[str, list[float]] = {name: [] for name in work}
-    end = time.perf_counter() + seconds
-    while time.perf_counter() < end or not all(rates.values()):
-        for name, (call, amount) in work.items():
-            rates[name].append(amount * calls_per_second(call))
-    return {name: statistics.median(values) for name, values in rates.items()}
-
-
-def calls_per_second(call: Callable[[], object]) -> float:
-    """How often `call` returns within one window."""
-    calls, begin = 0, time.perf_counter()
-    while time.perf_counter() - begin < WINDOW_SECONDS:
-        call()
-        calls += 1
-    return calls / (time.perf_counter() - begin)

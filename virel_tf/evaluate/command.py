@@ -9,14 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from virel_tf import runtime
+from virel_tf import machine
 from virel_tf.envs.make import Environment, make_env
 from virel_tf.errors import ConfigError
 from virel_tf.evaluate.rollout import Evaluation, evaluate_policy
-from virel_tf.evaluate.saved_run import read_run, read_weights, restore_policy
 from virel_tf.evaluate.video import Recorder, Studio
 from virel_tf.export.load import load_policy
 from virel_tf.networks.actor import Actor
+from virel_tf.run_folder.policies import read_weights
+from virel_tf.run_folder.restore import restore_policy
+from virel_tf.run_folder.settings import read_run
 
 
 def evaluate_run(
@@ -27,7 +29,7 @@ def evaluate_run(
     Returns their returns and lengths.
     """
     config = read_run(run_dir)
-    runtime.configure(config.threads)
+    machine.configure(config.threads)
     weights = read_weights(run_dir, policy)
     environment = dict(env_id=config.env, fallback_length=config.path_length)
     env = make_env(**environment)
@@ -38,7 +40,7 @@ def evaluate_run(
 
 def evaluate_export(path: str, episodes: int, seed: int, video: str = "") -> dict[str, Any]:
     """The same with the policy that was exported to `path`."""
-    runtime.configure(threads=1)
+    machine.configure(threads=1)
     try:
         policy = load_policy(path)
     except ConfigError as error:

@@ -1,1 +1,1 @@
-"""Many runs: the grid of an experiment, where its cells run, and what they have come to."""
+"""Many runs: the grid of an experiment and where its cells run."""

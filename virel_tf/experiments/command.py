@@ -10,19 +10,22 @@ from __future__ import annotations
 import dataclasses
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
 from virel_tf.algorithms.relevance import notes_on_unused
 from virel_tf.commands import ExperimentOptions
 from virel_tf.errors import ConfigError, RunError
-from virel_tf.experiments.folder import finished, in_use, latest, newest_checkpoint
 from virel_tf.experiments.grid import Cell, make_cells
-from virel_tf.experiments.pool import OUTPUT, LocalPool, last_line
+from virel_tf.experiments.pool import LocalPool, last_line
 from virel_tf.experiments.record import write_record
 from virel_tf.experiments.table import Line, Table
 from virel_tf.files import ensure_writable
 from virel_tf.machine import cores
+from virel_tf.run_folder.lock import in_use
+from virel_tf.run_folder.paths import output_path
+from virel_tf.run_folder.progress import finished, latest, newest_checkpoint
 from virel_tf.train.triggers import StopRequest
 
 LOOK_EVERY = 0.5  # seconds between two looks at the cells
@@ -38,9 +41,15 @@ class Pool(Protocol):
     def stop(self) -> list[str]: ...
 
 
-def run_experiment(options: ExperimentOptions, training: dict[str, Any]) -> int:
-    """Runs the grid; returns 0 where all cells came to their end, 1 where one failed, 128 + n after
-    signal n.
+ReportWriter = Callable[[Path], tuple[Path, list[str]]]  # folder of runs -> page, missing cells
+
+
+def run_experiment(
+    options: ExperimentOptions, training: dict[str, Any], write_report: ReportWriter
+) -> int:
+    """Runs the grid, and has a report written at its end.
+
+    Returns 0 where all cells came to their end, 1 where one failed, 128 + n after signal n.
     """
     if options.ray_address:  # a task on another machine is started in another folder
         options = dataclasses.replace(options, out=str(Path(options.out).absolute()))
@@ -67,7 +76,7 @@ def run_experiment(options: ExperimentOptions, training: dict[str, Any]) -> int:
         table.message(f"stopped{told}; the same command goes on from there")
         return stop.exit_code
     code = experiment.conclude()
-    tell_report(Path(options.out), table)
+    tell_report(Path(options.out), table, write_report)
     return code
 
 
@@ -81,12 +90,10 @@ def notes_on(options: ExperimentOptions, cells: list[Cell]) -> list[str]:
     return list(dict.fromkeys(notes))
 
 
-def tell_report(out: Path, table: Table) -> None:
+def tell_report(out: Path, table: Table, write_report: ReportWriter) -> None:
     """Writes the report on all runs in the folder, and says where it is."""
     try:
-        from virel_tf.experiments.report import write_report
-
-        page, missing = write_report([out], out / "report")
+        page, missing = write_report(out)
     # the runs are there, and the exit code tells of them, whatever happens to the report
     except Exception as error:
         known = isinstance(error, (ConfigError, RunError))
@@ -185,7 +192,7 @@ class Experiment:
             self.change(
                 cell,
                 "failed",
-                f"{last_line(cell.folder)} (exit code {code}; see {cell.folder / OUTPUT})",
+                f"{last_line(cell.folder)} (exit code {code}; see {output_path(cell.folder)})",
             )
 
     def may_live_again(self, cell: Cell) -> bool:

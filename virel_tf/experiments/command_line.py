@@ -9,7 +9,7 @@ from typing import Any
 
 from virel_tf.config import Config, preset_values
 from virel_tf.errors import ConfigError
-from virel_tf.experiments.identity import lacking_identity
+from virel_tf.run_folder.identity import lacking_identity
 
 ALWAYS_SHOWN = ("env", "variant", "seed", "total_steps")
 

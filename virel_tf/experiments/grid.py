@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import itertools
-import json
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -17,11 +16,13 @@ from typing import Any, NamedTuple
 from virel_tf.algorithms.registry import RECIPES
 from virel_tf.cli import read_flags
 from virel_tf.commands import TRAINING_FLAGS, ExperimentOptions
-from virel_tf.config import Config, did_you_mean, refuse_other_run
+from virel_tf.config import Config, did_you_mean
 from virel_tf.envs.make import make_env
 from virel_tf.errors import ConfigError
 from virel_tf.experiments.command_line import flag_text
-from virel_tf.experiments.identity import identity, lacking_identity, with_default_settings
+from virel_tf.run_folder.identity import identity, lacking_identity, with_default_settings
+from virel_tf.run_folder.paths import find_settings
+from virel_tf.run_folder.settings import read_settings, refuse_other_run
 
 MOST_SEEDS = 1000
 HIGHEST_SEED = Config.__dataclass_fields__["seed"].metadata["most"]
@@ -143,13 +144,12 @@ def saved_settings(place: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
     """The folders of runs, plain and swept, in the folder of an environment and variant, and their
     settings.
     """
-    for path in sorted([*place.glob("*/config.json"), *place.glob("*/*/config.json")]):
-        with contextlib.suppress(
-            OSError, ValueError
-        ):  # a damaged one is told when its own cell is looked at
-            saved = json.loads(path.read_text())
+    for folder in find_settings(place, depth=2):
+        # a damaged one is refused when its own cell is made
+        with contextlib.suppress(ConfigError):
+            saved = read_settings(folder)
             if not lacking_identity(saved):
-                yield path.parent, with_default_settings(saved)
+                yield folder, with_default_settings(saved)
 
 
 def split_list(flag: str, text: str) -> list[str]:

@@ -14,8 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from virel_tf.experiments.grid import Cell
+from virel_tf.run_folder.paths import output_path
 
-OUTPUT = "output.log"  # in the run's folder: what training prints
 PR_SET_PDEATHSIG = 1
 
 
@@ -68,7 +68,7 @@ def launch(command: list[str], folder: Path) -> subprocess.Popen:
     on.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    with open(folder / OUTPUT, "ab") as output:
+    with open(output_path(folder), "ab") as output:
         return subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
@@ -100,7 +100,7 @@ def end_with_parent() -> Callable[[], None] | None:
 def last_line(folder: Path) -> str:
     """The last thing that training in this folder had to say."""
     try:
-        lines = (folder / OUTPUT).read_text(errors="replace").splitlines()
+        lines = output_path(folder).read_text(errors="replace").splitlines()
     except OSError:
         return ""
     said = [line.strip() for line in lines if line.strip()]

@@ -9,11 +9,11 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from virel_tf import __version__
 from virel_tf.errors import ConfigError
 from virel_tf.experiments.command_line import all_settings, told_settings
-from virel_tf.experiments.folder import finished
 from virel_tf.files import atomic_write
+from virel_tf.run_folder.progress import finished
+from virel_tf.version import __version__
 
 if TYPE_CHECKING:
     from virel_tf.experiments.grid import Cell

@@ -9,36 +9,26 @@ from typing import Any
 
 import tensorflow as tf
 
-import virel_tf
-from virel_tf import runtime
+from virel_tf import machine
 from virel_tf.config import POLICIES, Config
 from virel_tf.envs.make import Environment, make_env
 from virel_tf.errors import RunError, told_by_tensorflow
-from virel_tf.evaluate.saved_run import (
-    float32_layers,
-    policy_path,
-    read_run,
-    read_weights,
-    restore_critics,
-    restore_policy,
-)
 from virel_tf.export.converted import write_converted
 from virel_tf.export.lite import lite_files
-from virel_tf.export.metadata import describe, evaluated_return
-from virel_tf.export.onnx import onnx_files
-from virel_tf.export.readme import models_config
+from virel_tf.export.metadata import METADATA, describe
+from virel_tf.export.onnx_format import onnx_files
+from virel_tf.export.readme import MODELS_CONFIG, models_config
 from virel_tf.export.saved_model import write_saved_model
 from virel_tf.export.signatures import ServedPolicy
 from virel_tf.export.versions import add_version, newest_version
 from virel_tf.files import atomic_write
 from virel_tf.networks.folding import without_batch_norm
-from virel_tf.networks.policy_file import SavedWeights
-
-FOLDERS = {
-    "saved_model": "policy",
-    "litert": "litert",
-    "onnx": "onnx",
-}  # below the run's, by format
+from virel_tf.run_folder.metrics import evaluated_return
+from virel_tf.run_folder.paths import exports_folder, policy_path
+from virel_tf.run_folder.policies import SavedWeights, read_weights
+from virel_tf.run_folder.restore import float32_layers, restore_critics, restore_policy
+from virel_tf.run_folder.settings import read_run
+from virel_tf.version import __version__
 
 
 def export_run(
@@ -49,12 +39,12 @@ def export_run(
     `which` is best, last, or the step of a checkpoint that the run keeps.
     """
     config = read_run(run_dir)
-    runtime.configure(config.threads)
+    machine.configure(config.threads)
     weights = read_weights(run_dir, which)
     return_ = evaluated_return(Path(run_dir), weights.step)
     # a number would look like a version
     name = which if which in POLICIES else f"step{weights.step}"
-    folder = Path(out) if out else Path(run_dir) / FOLDERS[format] / name
+    folder = Path(out) if out else exports_folder(run_dir, format) / name
     version = newest_version(folder)
     new = version is None or not holds(version, weights, which, format)
     if new:
@@ -130,7 +120,7 @@ def holds(version: Path, weights: SavedWeights, which: str, format: str) -> bool
     the package.
     """
     try:
-        metadata = json.loads((version / "metadata.json").read_text())
+        metadata = json.loads((version / METADATA).read_text())
     except (OSError, ValueError):
         return False
     made = [metadata.get(name) for name in ("fingerprint", "policy", "file_format")]
@@ -138,7 +128,7 @@ def holds(version: Path, weights: SavedWeights, which: str, format: str) -> bool
         weights.fingerprint,
         which,
         format,
-        virel_tf.__version__,
+        __version__,
     ]
 
 
@@ -147,6 +137,6 @@ def write_models_config(folder: Path) -> None:
     text = models_config(
         [model.name for model in sorted(folder.iterdir()) if newest_version(model)]
     ).encode()
-    path = folder / "models.config"
+    path = folder / MODELS_CONFIG
     if not path.exists() or path.read_bytes() != text:
         atomic_write(path, text)

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from virel_tf.errors import RunError
+from virel_tf.export.metadata import METADATA
 from virel_tf.export.signatures import ServedPolicy
 
 ROWS = 256
@@ -50,4 +51,4 @@ def write_converted(
             )
         (folder / name).write_bytes(file.content)
     about = metadata | dict(largest_difference=differences)
-    (folder / "metadata.json").write_text(json.dumps(about, indent=2) + "\n")
+    (folder / METADATA).write_text(json.dumps(about, indent=2) + "\n")

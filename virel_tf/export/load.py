@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from virel_tf.errors import ConfigError
+from virel_tf.export.metadata import METADATA
 from virel_tf.export.versions import newest_version
 
 
@@ -20,7 +21,7 @@ class ExportedPolicy:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.metadata: dict = json.loads((folder / "metadata.json").read_text())
+        self.metadata: dict = json.loads((folder / METADATA).read_text())
         self.model = tf.saved_model.load(str(folder))  # keeps the variables alive
         self._act = self.model.signatures["serving_default"]
 
@@ -41,10 +42,10 @@ def load_policy(path: str | Path) -> ExportedPolicy:
     path = Path(path)
     folder = path if (path / "saved_model.pb").is_file() else newest_version(path)
     if folder is None or not all(
-        (folder / name).is_file() for name in ("saved_model.pb", "metadata.json")
+        (folder / name).is_file() for name in ("saved_model.pb", METADATA)
     ):
         raise ConfigError(
-            f"{path} holds no exported policy; it must be a folder such as RUN/policy/best or "
-            "RUN/policy/best/1"
+            f"{path} holds no exported policy; it must be a folder such as RUN/saved_model/best or "
+            "RUN/saved_model/best/1"
         )
     return ExportedPolicy(folder)

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import gymnasium
-import numpy as np
 from gymnasium import spaces
 
 from virel_tf.config import Config
 from virel_tf.envs.make import Environment
-from virel_tf.errors import RunError
-from virel_tf.metrics_file import read_rows
-from virel_tf.provenance import git_revision, versions
+from virel_tf.run_folder.provenance import git_revision, versions
 
-FORMAT = 1  # of metadata.json itself
+METADATA = "metadata.json"  # the name of the file
+FORMAT = 1  # of the file itself
 
 
 def describe(
@@ -73,13 +70,3 @@ def layout(space: gymnasium.Space, name: str = "") -> list[dict[str, Any]]:
         for entry in layout(part, f"{name}/{key}" if name else str(key)):
             entries.append(entry | dict(start=start + entry["start"], stop=start + entry["stop"]))
     return entries
-
-
-def evaluated_return(run_dir: Path, step: int) -> float | None:
-    """The mean return of the run's evaluation at that step, if there was one."""
-    try:
-        rows = read_rows(run_dir / "metrics.csv")[1]
-    except RunError:  # the policy is none the worse for it
-        return None
-    returns = [float(row["eval_return"]) for row in rows if row["step"] == step]
-    return returns[-1] if returns and np.isfinite(returns[-1]) else None

@@ -27,6 +27,9 @@ MEANING = {
 }
 
 
+MODELS_CONFIG = "models.config"
+
+
 def models_config(names: Sequence[str]) -> str:
     """TensorFlow Serving's model_config_list; the folder of the models is mounted at /models."""
     entries = "".join(

@@ -10,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from virel_tf.envs.make import Environment
+from virel_tf.export.metadata import METADATA
 from virel_tf.export.readme import readme
 from virel_tf.export.signatures import ServedPolicy
 from virel_tf.export.versions import number_of
@@ -36,9 +37,7 @@ def write_saved_model(
         name: dict(inputs=shapes_of(examples[name]), outputs=shapes_of(answers[name]))
         for name in signatures
     }
-    (folder / "metadata.json").write_text(
-        json.dumps(metadata | dict(signatures=shapes), indent=2) + "\n"
-    )
+    (folder / METADATA).write_text(json.dumps(metadata | dict(signatures=shapes), indent=2) + "\n")
     (folder / "README.md").write_text(readme(metadata, model_name, number_of(folder), examples))
 
 

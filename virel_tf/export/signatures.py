@@ -13,7 +13,7 @@ from collections.abc import Callable
 import numpy as np
 import tensorflow as tf
 
-from virel_tf.algorithms.critics import Critics
+from virel_tf.algorithms.critic_ensemble import Critics
 from virel_tf.envs.make import Environment
 from virel_tf.networks.policies import Policy, log_density, squashed_gaussian
 from virel_tf.objective.targets import minimum

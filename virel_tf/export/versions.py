@@ -15,6 +15,7 @@ from pathlib import Path
 
 from virel_tf.errors import RunError
 from virel_tf.files import TEMPORARY, ensure_writable, sync_file, sync_folder
+from virel_tf.run_folder.paths import LOCK
 
 
 def add_version(folder: Path, write: Callable[[Path], None]) -> Path:
@@ -62,7 +63,7 @@ def number_of(version: Path) -> int:
 @contextlib.contextmanager
 def one_at_a_time(folder: Path) -> Iterator[None]:
     """Waits until no other process adds a version here."""
-    with open(folder / ".lock", "w") as lock:
+    with open(folder / LOCK, "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 

@@ -27,14 +27,6 @@ def boltzmann(q: tf.Tensor, temperature: Number) -> tf.Tensor:
     return tf.nn.softmax(q / temperature, axis=-1)
 
 
-def greedy(q: tf.Tensor) -> tf.Tensor:
-    """pi_omega as epsilon goes to 0 (Theorem 1).
-
-    All mass on the first best action; [..., K] -> [..., K].
-    """
-    return tf.one_hot(tf.argmax(q, axis=-1), q.shape[-1], dtype=q.dtype)
-
-
 def optimality_likelihood(q: tf.Tensor, temperature: Number) -> tf.Tensor:
     """p(O = 1|h) = exp((Q(s, a) - max_a' Q(s, a')) / epsilon) (eq:virel_likelihood).
 

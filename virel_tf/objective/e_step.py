@@ -5,7 +5,7 @@ r"""E-step: move the policy towards the Boltzmann policy of the critic, by ascen
 
 With the uniform prior the KL is minus the entropy, up to a constant: the paper's main text, and
 SAC. With the policy of some updates ago as prior it is MPO (eq:mpo_objective); see
-`objective/mpo.py`.
+`theory/mpo.py`.
 
 | estimator | action | gradient flows through | algorithm |
 |---|---|---|---|

@@ -18,7 +18,7 @@ zeta (Pearlmutter 1994).
 
 Each function returns a number whose gradient in omega is the one above. But for the direct method,
 the number itself says nothing. All inputs are [B]. tests/test_m_steps.py holds each against the
-exact ones of `objective/gradients.py`.
+exact ones of `theory/gradients.py`.
 """
 
 from __future__ import annotations

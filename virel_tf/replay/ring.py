@@ -21,7 +21,7 @@ import tensorflow as tf
 
 from virel_tf.errors import ConfigError
 from virel_tf.machine import memory
-from virel_tf.types import Transition
+from virel_tf.transition import Transition
 
 NO_START = -1.0
 

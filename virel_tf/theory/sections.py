@@ -10,9 +10,9 @@ from typing import NamedTuple
 import numpy as np
 from matplotlib.figure import Figure
 
-from virel_tf.tabular import concentration, counterexample, divergence, risk
-from virel_tf.tabular.em import em_with_dependent_target, em_with_fixed_target
-from virel_tf.tabular.mdp import backup, greedy_policy, optimal_q, q_of_policy, random_mdp
+from virel_tf.theory import concentration, counterexample, divergence, risk
+from virel_tf.theory.em import em_with_dependent_target, em_with_fixed_target
+from virel_tf.theory.mdp import backup, greedy_policy, optimal_q, q_of_policy, random_mdp
 
 
 class Section(NamedTuple):

@@ -5,40 +5,38 @@ The run yields; evaluation, logging and checkpoints follow it.
 
 from __future__ import annotations
 
-import fcntl
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TextIO
 
 import numpy as np
 
-from virel_tf import runtime
+from virel_tf import machine
 from virel_tf.algorithms.diagnostics import Diagnostics
 from virel_tf.algorithms.learner import METRICS
-from virel_tf.checkpoint import CheckpointStore
-from virel_tf.config import Config, refuse_other_run
-from virel_tf.device import device_line
+from virel_tf.config import Config
 from virel_tf.envs.make import make_env
-from virel_tf.errors import BadNumber, ConfigError, RunError
+from virel_tf.errors import BadNumber, RunError
 from virel_tf.evaluate.rollout import Evaluation, evaluate_policy
-from virel_tf.evaluate.saved_run import policy_path
 from virel_tf.export.command import export_policies
-from virel_tf.files import atomic_write, ensure_writable
+from virel_tf.files import ensure_writable
+from virel_tf.machine import device_line
 from virel_tf.networks.actor import Actor
-from virel_tf.networks.policy_file import save_policy
-from virel_tf.provenance import record_versions
+from virel_tf.run_folder.checkpoints import CheckpointStore
+from virel_tf.run_folder.lock import only_writer
+from virel_tf.run_folder.metrics_log import MetricsLog
+from virel_tf.run_folder.paths import checkpoints_folder, learning_curve_path, policy_path
+from virel_tf.run_folder.policies import save_policy
+from virel_tf.run_folder.progress import mark_finished
+from virel_tf.run_folder.provenance import record_versions
+from virel_tf.run_folder.settings import (
+    refuse_other_recipe,
+    refuse_other_run,
+    write_settings,
+)
 from virel_tf.train.curve import draw_learning_curve
-from virel_tf.train.logging import MetricsLog
 from virel_tf.train.progress import Progress
 from virel_tf.train.run import Iteration, Run
 from virel_tf.train.triggers import StopRequest, crossed
-
-LOCK_TRIES, LOCK_WAIT = (
-    10,
-    0.1,
-)  # how often to try for a folder's lock before the last time, and seconds between
 
 
 def train(config: Config) -> int:
@@ -46,7 +44,7 @@ def train(config: Config) -> int:
 
     Goes on from the newest checkpoint. Returns the exit code.
     """
-    runtime.configure(config.threads)
+    machine.configure(config.threads)
     folder = config.directory
     make_env(
         config.env
@@ -55,46 +53,6 @@ def train(config: Config) -> int:
     ensure_writable(folder)
     with only_writer(folder), StopRequest() as stop:
         return Training(config, folder).go(stop)
-
-
-def refuse_other_recipe(config: Config, folder: Path, saved: dict[str, str]) -> None:
-    """ConfigError where a checkpoint is of a recipe that had the same name and other parts."""
-    changes = [
-        f"{field}: {saved.get(field)} -> {part}"
-        for field, part in config.recipe.parts().items()
-        if saved.get(field) != part
-    ]
-    if changes:
-        raise ConfigError(
-            f"--run_dir: {folder} holds a run of {config.variant} made of other parts "
-            f"({'; '.join(changes)}); give another --run_dir"
-        )
-
-
-@contextmanager
-def only_writer(folder: Path) -> Iterator[None]:
-    """Holds the folder's lock, so that two processes never write one run."""
-    try:
-        lock = open(folder / ".lock", "w")
-        take_lock(lock)
-    except BlockingIOError:
-        raise RunError(f"another process is training in {folder}") from None
-    except OSError as error:
-        raise RunError(f"cannot lock {folder}: {error.strerror}") from error
-    with lock:
-        yield
-
-
-def take_lock(lock: TextIO) -> None:
-    """For this process alone; BlockingIOError where another holds it for long."""
-    for _ in range(LOCK_TRIES):
-        try:
-            return fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except (
-            BlockingIOError
-        ):  # perhaps somebody who just looks whether it is held: experiments.folder.in_use
-            time.sleep(LOCK_WAIT)
-    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 class Training:
@@ -109,7 +67,7 @@ class Training:
         self.eval_env = make_env(config.env, fallback_length=config.path_length)
         self.actor = Actor(self.run.learner.evaluated_policy)
         self.diagnostics = Diagnostics(self.run.learner) if config.diagnostics else None
-        self.store = CheckpointStore(folder / "checkpoints")
+        self.store = CheckpointStore(checkpoints_folder(folder))
         self.window = Window()
         self.best = -np.inf
         self.seconds_before = 0.0
@@ -126,7 +84,7 @@ class Training:
                 f"{folder} holds a run whose checkpoints are gone, so it cannot go on; give another"
                 " --run_dir, or remove that folder to start afresh"
             )
-        atomic_write(folder / "config.json", config.to_json().encode())
+        write_settings(folder, config)
         record_versions(folder, self.run.step)
         self.log = MetricsLog(folder, rows)
         self.started = time.monotonic()
@@ -172,6 +130,8 @@ class Training:
             self.run.close()
             self.eval_env.close()
         export_policies(self.folder)
+        if self.run.step >= self.config.total_steps:
+            mark_finished(self.folder, self.run.step)
         self.say_goodbye(stop)
         return stop.exit_code
 
@@ -238,7 +198,7 @@ class Training:
         self.save_policy("last")
         if self.log.rows:
             title = f"{self.config.env}, {self.config.variant}, seed {self.config.seed}"
-            draw_learning_curve(self.log.rows, self.folder / "learning_curve.png", title)
+            draw_learning_curve(self.log.rows, learning_curve_path(self.folder), title)
 
     def save_policy(self, which: str) -> None:
         """The policy as it is now, with the critics that judge it."""

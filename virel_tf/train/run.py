@@ -12,11 +12,12 @@ import numpy as np
 import tensorflow as tf
 
 from virel_tf.algorithms.learner import METRICS, Learner
-from virel_tf.checkpoint import Checkpoint, CheckpointStore, Segment
 from virel_tf.config import Config
 from virel_tf.envs.make import make_env
 from virel_tf.errors import BadNumber
 from virel_tf.replay.ring import ReplayRing, Rows
+from virel_tf.run_folder.checkpoints import Checkpoint, CheckpointStore, Segment
+from virel_tf.run_folder.policies import POLICY_ARRAYS, names_in_checkpoint
 from virel_tf.train.collector import Collector, Episode
 
 
@@ -89,9 +90,8 @@ class Run:
 
     def save(self, store: CheckpointStore, arrays: dict[str, np.ndarray], info: dict) -> None:
         """Writes a checkpoint of the run, together with the caller's own arrays and info."""
-        learner = {
-            f"learner/{name}": variable.numpy() for name, variable in self.learner.state().items()
-        }
+        state = {f"learner/{name}": value for name, value in self.learner.state().items()}
+        learner = {name: variable.numpy() for name, variable in state.items()}
         for name, value in learner.items():
             if not np.isfinite(value).all():
                 raise BadNumber(f"step {self.step}: {name} is not finite, so it was not saved")
@@ -100,7 +100,13 @@ class Run:
         if self.unsaved:
             merged = Rows(*(np.concatenate(column) for column in zip(*self.unsaved, strict=True)))
             segment = Segment(self.rows - len(merged.lane), self.rows, merged._asdict())
-        counters = dict(updates=self.updates, rows=self.rows)
+        policy_arrays = names_in_checkpoint(
+            self.learner.evaluated_policy,
+            self.learner.critics.online,
+            self.learner.return_deviation,
+            state,
+        )
+        counters = dict(updates=self.updates, rows=self.rows) | {POLICY_ARRAYS: policy_arrays}
         store.save(
             self.step,
             learner | collector | arrays,

@@ -19,7 +19,7 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
-from virel_tf.algorithms.critics import Critics
+from virel_tf.algorithms.critic_ensemble import Critics
 from virel_tf.algorithms.m_steps.base import Loss, MStep, MStepInputs, MStepResult
 from virel_tf.algorithms.m_steps.direct import Direct
 from virel_tf.algorithms.m_steps.elbo import FullElbo

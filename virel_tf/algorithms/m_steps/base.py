@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from virel_tf.algorithms.critics import Critics, Regression
+from virel_tf.algorithms.critic_ensemble import Critics, Regression
 from virel_tf.config import Config
 from virel_tf.networks.policies import Sample
 from virel_tf.objective.targets import minimum
-from virel_tf.types import Transition
+from virel_tf.transition import Transition
 
 Loss = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
 

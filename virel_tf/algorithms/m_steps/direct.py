@@ -5,7 +5,7 @@ Regression on TD targets that are held fixed (TD, DQN, SAC).
 
 from __future__ import annotations
 
-from virel_tf.algorithms.critics import Regression
+from virel_tf.algorithms.critic_ensemble import Regression
 from virel_tf.algorithms.m_steps.base import MStep, MStepInputs, MStepResult, watching
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from virel_tf.algorithms.critics import Critics, Regression
+from virel_tf.algorithms.critic_ensemble import Critics, Regression
 from virel_tf.algorithms.m_steps.base import (
     Loss,
     MStep,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
-from virel_tf.algorithms.critics import Critics, Regression
+from virel_tf.algorithms.critic_ensemble import Critics, Regression
 from virel_tf.algorithms.m_steps.base import Loss, MStep, MStepInputs, MStepResult, watching
 from virel_tf.config import Config
 from virel_tf.networks.adam import FusedAdam

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from virel_tf.algorithms.critics import Regression
+from virel_tf.algorithms.critic_ensemble import Regression
 from virel_tf.algorithms.m_steps.base import MStep, MStepInputs, MStepResult, watching
 from virel_tf.objective.m_step import residual_gradient
 

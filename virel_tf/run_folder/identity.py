@@ -1,0 +1,50 @@
+"""When two runs are the same: what their settings must share."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import Any
+
+from virel_tf.config import Config
+
+FIELDS = {field.name: field for field in dataclasses.fields(Config)}
+IDENTITY = {"env": str, "variant": str, "seed": int}  # which run it is, whatever its other settings
+
+
+def lacking_identity(settings: Any) -> list[str]:
+    """The names of what says which run it is, where the settings do not have it as they should."""
+    return [
+        name
+        for name, kind in IDENTITY.items()
+        if not isinstance(settings, dict) or type(settings.get(name)) is not kind
+    ]
+
+
+def with_default_settings(saved: dict[str, Any]) -> dict[str, Any]:
+    """A run's settings: those this version does not have stay, and those it lacks have their
+    defaults.
+    """
+    return {name: field.default for name, field in FIELDS.items()} | saved
+
+
+def changes_numbers(name: str) -> bool:
+    """Whether a setting, other than environment, variant and seed, makes a run another one."""
+    return name not in IDENTITY and not (name in FIELDS and FIELDS[name].metadata["may_change"])
+
+
+def fingerprint(settings: dict[str, Any]) -> str:
+    """What runs of one group share: all settings but the seed and those that change no number."""
+    return json.dumps(
+        {
+            name: value
+            for name, value in settings.items()
+            if name in ("env", "variant") or changes_numbers(name)
+        },
+        sort_keys=True,
+    )
+
+
+def identity(settings: dict[str, Any]) -> tuple[str, int]:
+    """What no two runs share."""
+    return fingerprint(settings), settings["seed"]

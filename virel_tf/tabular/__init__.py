@@ -1,1 +1,0 @@
-"""VIREL on problems small enough to be solved exactly."""
