@@ -36,7 +36,9 @@ def tables() -> str:
         changed = value != field.default and field.name != "env"
         meaning = field.metadata["help"].replace("|", r"\|")
         if field.metadata["choices"]:
-            meaning += ": " + ", ".join(f"`{choice}`" for choice in field.metadata["choices"])
+            meaning += "<br>one of " + ", ".join(
+                f"`{choice}`" for choice in field.metadata["choices"]
+            )
         lines.append(
             f"| `{field.name}` | {shown(field.default)} | {shown(value) if changed else ''} |"
             f" {meaning} |"
