@@ -95,6 +95,8 @@ setup(
         "video": ["imageio[ffmpeg]"],
         "plots": ["tensorboard"],
         "onnx": ["tf2onnx>=1.17"],
+        # latex2mathml draws the equations; ruff formats the signatures.
+        "docs": ["mkdocs-material>=9.5", "mkdocstrings[python]>=0.26", "latex2mathml", "ruff"],
         "ray": ["ray>=2.40"],
     },
     cmdclass={"build_py": BuildWithRevision},

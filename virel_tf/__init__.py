@@ -17,12 +17,10 @@ __all__ = ["RECIPES", "Config", "Recipe", "__version__", "fit", "load_policy", "
 
 
 def fit(config: Config) -> Path:
-    """Trains as `virel-tf train` does, going on where the run stopped, and returns the run's
-    directory.
+    """Trains as `virel-tf train` does and returns the run's folder.
 
-    Settings are those of `config` alone: presets are the command line's
-    (`virel_tf.cli.parse_config` reads them). Ctrl-C and SIGTERM save the run, and then do to the
-    caller what they do elsewhere.
+    A run that was stopped is resumed. Ctrl-C and SIGTERM save the run and then have their usual
+    effect on the caller.
     """
     from virel_tf.train.loop import train  # TensorFlow comes in only now
 
@@ -38,8 +36,8 @@ def load_policy(path: str | Path) -> ExportedPolicy:
     """An exported policy as a function: observations [D] or [B, D] to actions in the environment's
     own units.
 
-    `path` is a version such as RUN/saved_model/best/1, or the folder of the versions, whose newest is
-    taken.
+    `path` is a version such as RUN/saved_model/best/1, or the folder of the versions, whose newest
+    is used.
     """
     from virel_tf.export.load import load_policy as load
 

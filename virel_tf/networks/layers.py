@@ -64,7 +64,7 @@ INITIAL_WEIGHTS = {"glorot": glorot, "he_uniform": he_uniform, "orthogonal": ort
 def dense(
     units: int, fan_in: int, seed: int, initial_weights: str, first_row: int = 0, **settings: Any
 ) -> keras.layers.Dense:
-    """A layer before its activation; docs/algorithms.md compares the initial weights.
+    """A layer before its activation; docs/differences.md compares the initial weights.
 
     Where this is a part of a layer, fan_in is that of the whole, and first_row is the part's first
     row.
