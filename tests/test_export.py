@@ -19,7 +19,8 @@ from virel_tf.export.command import served_policy
 from virel_tf.export.metadata import layout
 from virel_tf.export.signatures import ServedPolicy
 from virel_tf.networks.actor import Actor
-from virel_tf.run_folder.policies import read_weights, restore_critics
+from virel_tf.run_folder.policies import read_weights
+from virel_tf.run_folder.restore import restore_critics
 
 
 @pytest.fixture(scope="module")
