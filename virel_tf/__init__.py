@@ -20,9 +20,7 @@ def fit(config: Config) -> Path:
     """Trains as `virel-tf train` does, going on where the run stopped, and returns the run's
     directory.
 
-    Settings are those of `config` alone: presets are the command line's
-    (`virel_tf.cli.parse_config` reads them). Ctrl-C and SIGTERM save the run, and then do to the
-    caller what they do elsewhere.
+    Ctrl-C and SIGTERM save the run, and then do to the caller what they do elsewhere.
     """
     from virel_tf.train.loop import train  # TensorFlow comes in only now
 

@@ -10,13 +10,13 @@ import keras
 
 from virel_tf.algorithms.critics import Critics
 from virel_tf.algorithms.policy import make_policy
-from virel_tf.algorithms.registry import RECIPES
 from virel_tf.checkpoint import CheckpointStore, read_arrays
 from virel_tf.config import POLICIES, Config, read_config
 from virel_tf.envs.make import Environment
 from virel_tf.errors import ConfigError
 from virel_tf.networks.policies import Policy
 from virel_tf.networks.policy_file import SavedWeights, read_policy
+from virel_tf.registry import RECIPES
 
 
 def read_run(run_dir: str | Path) -> Config:
@@ -25,13 +25,14 @@ def read_run(run_dir: str | Path) -> Config:
     ConfigError where there is none that this process knows.
     """
     if not (Path(run_dir) / "config.json").is_file():
-        raise ConfigError(f"--run_dir: {run_dir} holds no run (no config.json there)")
+        raise ConfigError("run_dir", f"{run_dir} holds no run (no config.json there)")
     saved = read_config(Path(run_dir))
     if saved["variant"] not in RECIPES:
         raise ConfigError(
-            f"--run_dir: {run_dir} is a run of {saved['variant']!r}, which does not ship with the"
+            "run_dir",
+            f"{run_dir} is a run of {saved['variant']!r}, which does not ship with the"
             " package; call virel_tf.register, as its training did, and this command's function"
-            " from Python"
+            " from Python",
         )
     return Config(**saved)
 
@@ -51,8 +52,9 @@ def read_weights(run_dir: str | Path, which: str) -> SavedWeights:
     path = policy_path(run_dir, which)
     if not path.is_file():
         raise ConfigError(
-            f"--run_dir: {run_dir} holds no {which} policy yet ({path.name} comes with the first "
-            f"{'evaluation' if which == 'best' else 'checkpoint'})"
+            "run_dir",
+            f"{run_dir} holds no {which} policy yet ({path.name} comes with the first "
+            f"{'evaluation' if which == 'best' else 'checkpoint'})",
         )
     return read_policy(path)
 
@@ -62,8 +64,9 @@ def read_checkpointed(run_dir: str | Path, step: int) -> SavedWeights:
     kept = CheckpointStore(Path(run_dir) / "checkpoints").kept()
     if step not in kept:
         raise ConfigError(
-            f"--policy: {run_dir} keeps no checkpoint of step {step}; it must be one of "
-            f"{', '.join([*POLICIES, *map(str, kept)])}"
+            "policy",
+            f"{run_dir} keeps no checkpoint of step {step}; it must be one of "
+            f"{', '.join([*POLICIES, *map(str, kept)])}",
         )
     return SavedWeights.of_learner(kept[step], step, read_arrays(kept[step]))
 

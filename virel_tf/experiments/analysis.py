@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from virel_tf.algorithms.registry import RECIPES
 from virel_tf.experiments import statistics
 from virel_tf.experiments.anchors import Anchor, Scale, comparable_anchors, scale_of
 from virel_tf.experiments.command_line import command_of
 from virel_tf.experiments.runs import Experiment, Group
 from virel_tf.experiments.statistics import Estimate, mean_interval
 from virel_tf.provenance import read_versions
+from virel_tf.registry import RECIPES
 
 LEAST_SEEDS = 2  # for an aggregate: the bootstrap of one run has no width
 HALF_WAY = 0.5  # the score whose first reaching is timed

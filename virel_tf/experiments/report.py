@@ -7,7 +7,6 @@ import io
 import math
 from pathlib import Path
 
-from virel_tf.commands import ReportOptions
 from virel_tf.experiments import analysis, page
 from virel_tf.experiments.analysis import Aggregate, Table
 from virel_tf.experiments.anchors import Anchor, read_anchors
@@ -20,6 +19,7 @@ from virel_tf.experiments.figures import (
     temperature_curves,
 )
 from virel_tf.experiments.headline import headline
+from virel_tf.experiments.options import ReportOptions
 from virel_tf.experiments.runs import Experiment, Run, read_experiment
 from virel_tf.files import atomic_write, ensure_writable
 

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from virel_tf.algorithms.registry import RECIPES
 from virel_tf.errors import ConfigError
 from virel_tf.experiments.command_line import own_settings
 from virel_tf.experiments.identity import (
@@ -24,6 +23,7 @@ from virel_tf.experiments.identity import (
 from virel_tf.experiments.record import planned_cells
 from virel_tf.experiments.statistics import final_score
 from virel_tf.metrics_file import Row, read_rows
+from virel_tf.registry import RECIPES
 
 LEAST_LENGTH = 0.5  # of the longest run of a group: what has less steps is left out of its numbers
 
@@ -132,7 +132,7 @@ def read_runs(folders: list[Path]) -> list[Run]:
     for folder in folders:
         if not folder.is_dir():
             raise ConfigError(
-                f"'{folder}': there is no such folder; it must be one with runs in it"
+                None, f"'{folder}': there is no such folder; it must be one with runs in it"
             )
         configs = [
             path
@@ -141,7 +141,8 @@ def read_runs(folders: list[Path]) -> list[Run]:
         ]
         if not configs:
             raise ConfigError(
-                f"'{folder}': there is no run in it; a run has a config.json and a metrics.csv"
+                None,
+                f"'{folder}': there is no run in it; a run has a config.json and a metrics.csv",
             )
         for path in configs:
             found.setdefault(path.parent.resolve(), read_run(path.parent))
@@ -150,8 +151,9 @@ def read_runs(folders: list[Path]) -> list[Run]:
         first = cells.setdefault(identity(run.settings), run)
         if first is not run:
             raise ConfigError(
+                None,
                 f"'{first.folder}' and '{run.folder}' are the same run, {run.env} {run.variant}"
-                f" seed {run.seed} with the same settings; leave one of them out"
+                f" seed {run.seed} with the same settings; leave one of them out",
             )
     return list(found.values())
 
@@ -162,11 +164,11 @@ def read_run(folder: Path) -> Run:
     try:
         saved = json.loads(path.read_text())
     except (OSError, ValueError) as error:
-        raise ConfigError(f"'{path}' cannot be read: {error}") from error
+        raise ConfigError(None, f"'{path}' cannot be read: {error}") from error
     missing = lacking_identity(saved)
     if missing:
         raise ConfigError(
-            f"'{path}' does not say the run's {', '.join(missing)}, or not as it should"
+            None, f"'{path}' does not say the run's {', '.join(missing)}, or not as it should"
         )
     return Run(folder, with_default_settings(saved), read_rows(folder / "metrics.csv")[1])
 
@@ -249,7 +251,7 @@ def read_experiment(folders: list[Path]) -> Experiment:
     groups = group_runs(with_planned(read_runs(folders), folders))
     compared = [group for group in map(without_left_out, groups) if group.runs]
     if not compared:
-        raise ConfigError(f"'{folders[0]}': no run in it has been evaluated yet")
+        raise ConfigError(None, f"'{folders[0]}': no run in it has been evaluated yet")
     return Experiment(compared, missing_cells(groups))
 
 

@@ -44,7 +44,8 @@ def load_policy(path: str | Path) -> ExportedPolicy:
         (folder / name).is_file() for name in ("saved_model.pb", "metadata.json")
     ):
         raise ConfigError(
+            None,
             f"{path} holds no exported policy; it must be a folder such as RUN/policy/best or "
-            "RUN/policy/best/1"
+            "RUN/policy/best/1",
         )
     return ExportedPolicy(folder)

@@ -18,7 +18,7 @@ from virel_tf import runtime
 from virel_tf.algorithms.diagnostics import Diagnostics
 from virel_tf.algorithms.learner import METRICS
 from virel_tf.checkpoint import CheckpointStore
-from virel_tf.config import Config, refuse_other_run
+from virel_tf.config import NUMBERS_OF_RECIPES, Config, refuse_other_run
 from virel_tf.device import device_line
 from virel_tf.envs.make import make_env
 from virel_tf.errors import BadNumber, ConfigError, RunError
@@ -59,15 +59,19 @@ def train(config: Config) -> int:
 
 def refuse_other_recipe(config: Config, folder: Path, saved: dict[str, str]) -> None:
     """ConfigError where a checkpoint is of a recipe that had the same name and other parts."""
+    parts = config.recipe.parts()
+    # Numbers that were settings are in config.json, where they have been compared.
+    saved = {name: parts[name] for name in NUMBERS_OF_RECIPES if name in parts} | saved
     changes = [
         f"{field}: {saved.get(field)} -> {part}"
-        for field, part in config.recipe.parts().items()
+        for field, part in parts.items()
         if saved.get(field) != part
     ]
     if changes:
         raise ConfigError(
-            f"--run_dir: {folder} holds a run of {config.variant} made of other parts "
-            f"({'; '.join(changes)}); give another --run_dir"
+            "run_dir",
+            f"{folder} holds a run of {config.variant} made of other parts "
+            f"({'; '.join(changes)}); give another folder",
         )
 
 
@@ -124,7 +128,7 @@ class Training:
         elif policy_path(folder, "last").exists():  # which is written after a checkpoint
             raise RunError(
                 f"{folder} holds a run whose checkpoints are gone, so it cannot go on; give another"
-                " --run_dir, or remove that folder to start afresh"
+                " folder, or remove that folder to start afresh"
             )
         atomic_write(folder / "config.json", config.to_json().encode())
         record_versions(folder, self.run.step)
@@ -143,7 +147,7 @@ class Training:
         foreign = self.run.envs[0].foreign_state
         if foreign:
             self.progress.message(
-                f"--env: {self.config.env} keeps state that cannot be saved ({', '.join(foreign)});"
+                f"{self.config.env} keeps state that cannot be saved ({', '.join(foreign)});"
                 " a resumed run will differ from an uninterrupted one"
             )
         before = saved = self.start_step
