@@ -61,7 +61,7 @@ setup(
     packages=[*find_packages(include=["virel_tf", "virel_tf.*"]), "virel_tf.configs"],
     # configs/ stands beside the package in the source tree and goes inside it when installed.
     package_dir={"virel_tf": "virel_tf", "virel_tf.configs": "configs"},
-    package_data={"virel_tf.configs": ["*/*.flags"], "virel_tf.reports": ["published.csv"]},
+    package_data={"virel_tf.configs": ["presets.toml"], "virel_tf.reports": ["published.csv"]},
     install_requires=[
         f"tensorflow{TENSORFLOW}",
         f"tf-keras{TENSORFLOW}",
@@ -71,6 +71,7 @@ setup(
         "numpy",
         "absl-py",
         "matplotlib",
+        "tomli; python_version < '3.11'",
     ],
     extras_require={
         "test": [

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from virel_tf.registry import RECIPES
+
 if TYPE_CHECKING:
     from untrained_run import UntrainedRun
 
@@ -30,6 +32,15 @@ def float32_afterwards() -> Iterator[None]:
     yield
     if "keras" in sys.modules:
         sys.modules["keras"].config.set_dtype_policy("float32")
+
+
+@pytest.fixture(autouse=True)
+def recipes_as_they_ship() -> Iterator[None]:
+    """Forgets the variants that a test made."""
+    shipped = dict(RECIPES)
+    yield
+    RECIPES.clear()
+    RECIPES.update(shipped)
 
 
 @pytest.fixture(scope="session", params=["paper", "modern"])

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from virel_tf.commands import ExperimentOptions
 from virel_tf.experiments.grid import make_cells
+from virel_tf.experiments.options import ExperimentOptions
 from virel_tf.run_folder.paths import output_path
 from virel_tf.run_folder.progress import mark_finished
 

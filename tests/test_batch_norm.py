@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import tensorflow as tf
+from tuned_recipe import tuned
 
 from virel_tf.algorithms.learner import METRICS, Learner
 from virel_tf.config import Config
@@ -127,7 +128,7 @@ def make_learner(rows: int = BATCH, **settings) -> Learner:
                 reward_scaling="none",
                 policy_averaging=0,
             ),
-            **settings,
+            **tuned(settings),
         },
     )
     random = np.random.default_rng(3)

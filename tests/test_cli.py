@@ -5,7 +5,6 @@ Each test starts the program, except where a command is put in place.
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import subprocess
 import sys
@@ -16,9 +15,10 @@ from without_tensorflow import virel_tf
 
 from virel_tf import __version__, cli
 from virel_tf.algorithms import RECIPES
-from virel_tf.commands import ReportOptions
 from virel_tf.config import Config
 from virel_tf.errors import ConfigError, RunError
+from virel_tf.experiments.options import ReportOptions
+from virel_tf.options import flags_of
 
 
 def complaint(*arguments: str) -> str:
@@ -37,9 +37,10 @@ def complaint(*arguments: str) -> str:
         (["--total-steps=10"], ["--total-steps", "did you mean --total_steps?"]),
         (["--steps=10"], ["--steps", "did you mean --total_steps?"]),
         (["--learning_rate=1"], ["--learning_rate", "did you mean --value_learning_rate?"]),
-        (["--nooxla"], ["--nooxla", "did you mean --noxla?"]),
+        (["--noodiagnostics"], ["--noodiagnostics", "did you mean --nodiagnostics?"]),
         (["--qqqq"], ["--qqqq", "--help"]),
-        (["--helpfull"], ["--helpfull", "did you mean --help?"]),
+        (["--helpful"], ["--helpful", "did you mean --help"]),
+        (["--xla=true"], ["--xla", "no such flag"]),
         (["--batch_size=many"], ["--batch_size", "'many'", "a whole number of at least 1"]),
         (["--batch_size=1.5"], ["--batch_size", "'1.5'", "a whole number of at least 1"]),
         (["--batch_size=0"], ["--batch_size", "a whole number of at least 1"]),
@@ -48,23 +49,23 @@ def complaint(*arguments: str) -> str:
         (["--tau=2"], ["--tau", "2.0", "a number above 0 and at most 1"]),
         (["--tau=nan"], ["--tau", "nan", "a number above 0 and at most 1"]),
         (["--variant=bta"], ["--variant", "'bta'", "virel, beta", "did you mean beta?"]),
-        (["--xla=maybe"], ["--xla", "'maybe'", "true or false"]),
-        (["--noxla=true"], ["--noxla"]),
+        (["--diagnostics=maybe"], ["--diagnostics", "'maybe'", "true or false"]),
+        (["--nodiagnostics=true"], ["--nodiagnostics"]),
         (["--preset=papr"], ["--preset", "'papr'", "paper, tianshou, none", "did you mean paper?"]),
         (["--env="], ["--env", "gymnasium"]),
         (["--batch_size"], ["--batch_size", "has no value", "a whole number"]),
         (["--env", "--seed=1"], ["--env", "has no value"]),
-        (["--num_envs=3"], ["--steps_per_iteration", "--num_envs=3"]),
+        (["--num_envs=3"], ["--num_envs", "3", "steps_per_iteration"]),
         (
             ["trian"],
             ["'trian'", "train, evaluate, variants, theory, benchmark", "did you mean train?"],
         ),
         (["train", "more"], ["'more'", "--flag=value"]),
-        (["--xla", "false"], ["'false'", "--flag=value"]),
+        (["--diagnostics", "false"], ["'false'", "--flag=value"]),
         (["--seed=1", "evaluate"], ["'evaluate'", "command comes first"]),
         (["--flagfile=no/such/file"], ["--flagfile", "no/such/file", "No such file"]),
         (["--flagfile"], ["--flagfile"]),
-        (["evaluate"], ["--run_dir", "--policy=PATH"]),
+        (["evaluate"], ["--run_dir", "policy=PATH"]),
         (
             ["evaluate", "--run_dir=x", "--policy=bst"],
             ["--policy", "best, last", "did you mean best?"],
@@ -113,9 +114,9 @@ def test_a_mistake_inside_a_flagfile_names_the_flag(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "arguments", [["--help"], ["-h"], ["help"], ["train", "--help"], ["--seed=1", "--help"]]
+    "arguments", [["--helpfull"], ["train", "--helpfull"], ["--seed=1", "--helpfull"]]
 )
-def test_help_shows_every_flag_with_its_default(arguments):
+def test_helpfull_shows_every_flag_with_its_default(arguments):
     result = virel_tf(*arguments)
     assert (result.returncode, result.stderr) == (0, "")
     for part in (
@@ -125,16 +126,50 @@ def test_help_shows_every_flag_with_its_default(arguments):
         "Example:",
         "--env=InvertedPendulum-v4",
         "--tau=0.005",
-        "--xla=false",
+        "--diagnostics=false",
         "--total_steps=1_000_000",
         "[virel|beta|virel1",
         "temperature of beta:",
     ):
         assert part in result.stdout
-    for name in Config.__dataclass_fields__:
-        assert f"  --{name}=" in result.stdout
+    assert shown_flags(result.stdout) == {field.name for field in flags_of(Config)}
     assert max(map(len, result.stdout.splitlines())) <= 100
     assert "only_check_args" not in result.stdout and "undefok" not in result.stdout
+
+
+def shown_flags(page: str) -> set[str]:
+    """The names of the flags that a help page lists."""
+    return {line[4:].partition("=")[0] for line in page.splitlines() if line.startswith("  --")}
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["-h"], ["help"], ["train", "--help"], ["--seed=1", "--help"]]
+)
+def test_help_shows_the_flags_that_matter_first(arguments):
+    result = virel_tf(*arguments)
+    assert (result.returncode, result.stderr) == (0, "")
+    shown = shown_flags(result.stdout)
+    assert len(shown) == 15 and {"env", "variant", "preset", "total_steps", "run_dir"} <= shown
+    assert "--helpfull" in result.stdout
+    assert max(map(len, result.stdout.splitlines())) <= 100
+
+
+@pytest.mark.parametrize(
+    "command, shown, hidden",
+    [
+        ("benchmark", {"seconds", "env"}, {"tau"}),
+        ("experiment", {"envs", "sweep", "total_steps"}, {"tau", "env"}),
+        ("export", {"run_dir", "format"}, {"tau"}),
+    ],
+)
+def test_help_of_a_command_shows_all_of_its_own_flags(command, shown, hidden):
+    names = shown_flags(virel_tf(command, "--help").stdout)
+    assert shown <= names and not hidden & names
+
+
+def test_a_switch_is_explained_where_there_is_one():
+    assert "--nodiagnostics means" in virel_tf("--helpfull").stdout
+    assert "means" not in virel_tf("--help").stdout
 
 
 def test_variants_shows_every_recipe_without_tensorflow():
@@ -180,7 +215,7 @@ def test_help_of_a_command_with_words_names_them():
 
 
 def test_words_and_flags_may_mix():
-    given = cli.read_flags(dataclasses.fields(ReportOptions), ["here", "--out=page", "there"])
+    given = cli.read_flags(flags_of(ReportOptions), ["here", "--out=page", "there"])
     assert given == {"runs": ("here", "there"), "out": "page"}
 
 
@@ -212,7 +247,7 @@ def test_help_and_mistakes_do_not_import_tensorflow():
 @pytest.mark.slow
 def test_tensorflow_is_imported_without_noise():
     quiet = (
-        "import os, subprocess, sys; from virel_tf.cli import import_tensorflow_quietly; "
+        "import os, subprocess, sys; from virel_tf.cli.program import import_tensorflow_quietly; "
         "import_tensorflow_quietly(); import tensorflow as tf; tf.zeros([1]) + 1; "
         "print('stderr is back', file=sys.stderr)"
     )
@@ -235,9 +270,8 @@ def test_values_of_every_kind():
             "virel",
             "--tau=1e-2",
             "--alpha=2",
-            "--xla",
-            "--nodiagnostics",
-            "--normalise_observations=True",
+            "--diagnostics",
+            "--nonormalise_observations",
             "--normalisation=layer",
         ]
     )
@@ -246,8 +280,7 @@ def test_values_of_every_kind():
         variant="virel",
         tau=0.01,
         alpha=2.0,
-        xla=True,
-        normalise_observations=True,
+        diagnostics=True,
         normalisation="layer",
     )
 
@@ -289,7 +322,7 @@ def test_the_preset_of_a_flagfile_s_environment_applies(tmp_path):
 
 
 def test_parse_config_raises_what_the_program_prints():
-    with pytest.raises(ConfigError, match="^--tau: "):
+    with pytest.raises(ConfigError, match="^tau: "):
         cli.parse_config(["--tau=0"])
 
 
@@ -355,7 +388,7 @@ def test_train_is_the_default_and_its_code_the_program_s(put, command, returned,
     "error, code, message",
     [
         (RunError("disk full:\n  no room"), 1, "virel-tf: disk full: no room\n"),
-        (ConfigError("--env: unknown"), 2, "virel-tf: --env: unknown\n"),
+        (ConfigError("env", "unknown"), 2, "virel-tf: --env: unknown\n"),
         (KeyboardInterrupt(), 130, ""),
     ],
 )

@@ -6,17 +6,41 @@ What is allowed, what a table's file changes, and for which environments.
 from __future__ import annotations
 
 import dataclasses
+import pickle
 
 import pytest
 
 from virel_tf.algorithms import RECIPES
-from virel_tf.cli import parse_config, read_flags
-from virel_tf.config import Config, allowed, preset_files, presets_folder
+from virel_tf.cli import parse_config, program
+from virel_tf.cli.commands import COMMANDS
+from virel_tf.config import Config
 from virel_tf.errors import ConfigError
+from virel_tf.options import allowed, check_value
+from virel_tf.presets import preset_names, preset_tables, preset_values
 
 FIELDS = {field.name: field for field in dataclasses.fields(Config)}
-PRESET_FILES = sorted(presets_folder().glob("*/*.flags"))
-PRESETS = sorted({path.parent.name for path in PRESET_FILES}) + ["none"]
+# Every environment that a preset or the results speak of, and some that none does.
+ENVS = [
+    *(
+        f"{family}-v4"
+        for family in (
+            "Ant",
+            "HalfCheetah",
+            "Hopper",
+            "Humanoid",
+            "HumanoidStandup",
+            "InvertedDoublePendulum",
+            "InvertedPendulum",
+            "Pusher",
+            "Reacher",
+            "Swimmer",
+            "Walker2d",
+        )
+    ),
+    "Humanoid-v5",
+    "Pendulum-v1",
+    "virel_tf/Echo-v0",
+]
 
 
 def test_every_default_is_allowed_and_explained():
@@ -38,7 +62,7 @@ def test_every_default_is_allowed_and_explained():
         ("tau", 0.0),
         ("tau", float("nan")),
         ("reward_scale", float("inf")),
-        ("epsilon_p", 0.5),
+        ("epsilon_samples", 0),
         ("variant", "dqn"),
         ("variant", ""),
         ("xla", 1),
@@ -52,8 +76,10 @@ def test_every_default_is_allowed_and_explained():
     ],
 )
 def test_a_value_that_is_not_allowed_is_named(name, value):
-    with pytest.raises(ConfigError, match=f"^--{name}: .*must be"):
+    with pytest.raises(ConfigError, match="must be") as caught:
         Config(**{name: value})
+    assert caught.value.setting == name
+    assert str(caught.value).startswith(f"{name}: ")
 
 
 def test_whole_numbers_become_floats_where_a_number_is_meant():
@@ -69,15 +95,16 @@ def test_a_near_miss_gets_a_hint_and_a_far_one_none():
 
 
 @pytest.mark.parametrize(
-    "settings, flag",
+    "settings, name, other",
     [
-        (dict(steps_per_iteration=20, num_envs=3), "--num_envs=3"),
-        (dict(replay_size=100, batch_size=128), "--batch_size=128"),
+        (dict(steps_per_iteration=20, num_envs=3), "num_envs", "steps_per_iteration"),
+        (dict(replay_size=100, batch_size=128), "replay_size", "batch_size"),
     ],
 )
-def test_settings_that_do_not_fit_together_name_both(settings, flag):
-    with pytest.raises(ConfigError, match=flag):
+def test_settings_that_do_not_fit_together_name_both(settings, name, other):
+    with pytest.raises(ConfigError, match=other) as caught:
         Config(**settings)
+    assert caught.value.setting == name
 
 
 def test_directory_is_told_by_the_run_unless_given():
@@ -149,14 +176,30 @@ def test_the_preset_is_modern_unless_told_and_the_same_in_every_environment(env)
     assert expected.items() <= dataclasses.asdict(config).items()
 
 
-@pytest.mark.parametrize("preset", PRESETS)
-@pytest.mark.parametrize("variant", ["beta", "sac", "ddpg", "td3", "crossq", "redq"])
-@pytest.mark.parametrize("env", ["Hopper-v4", "Humanoid-v5", "InvertedPendulum-v4"])
-def test_settings_are_the_same_in_python_and_on_the_command_line(env, variant, preset):
+@pytest.mark.parametrize("preset", preset_names())
+@pytest.mark.parametrize("variant", RECIPES)
+def test_python_and_the_command_train_the_same_settings(monkeypatch, variant, preset):
+    trained = []
+    train = COMMANDS["train"]._replace(run=lambda config: trained.append(config) or 0)
+    monkeypatch.setitem(COMMANDS, "train", train)
+    monkeypatch.setattr(program, "import_tensorflow_quietly", lambda: None)
+    for env in ENVS:
+        config = Config(env=env, variant=variant, preset=preset)
+        assert config == Config.from_preset(preset, env=env, variant=variant)
+        assert program.main([f"--env={env}", f"--variant={variant}", f"--preset={preset}"]) == 0
+        assert trained.pop() == config
+
+
+@pytest.mark.parametrize("preset", preset_names())
+@pytest.mark.parametrize("env, variant", [("Hopper-v4", "beta"), ("Humanoid-v5", "sac")])
+def test_what_is_given_replaces_the_preset_in_python_and_on_the_command_line(env, variant, preset):
+    given = Config.from_preset(
+        preset, env=env, variant=variant, reward_scale=1, batch_size=64, path_length=7
+    )
+    assert (given.reward_scale, given.batch_size, given.path_length) == (1.0, 64, 7)
     flags = [f"--env={env}", f"--variant={variant}", f"--preset={preset}"]
-    assert Config(env=env, variant=variant, preset=preset) == parse_config(flags)
-    given = Config(env=env, variant=variant, preset=preset, reward_scale=1, batch_size=64)
-    assert given == parse_config([*flags, "--reward_scale=1", "--batch_size=64"])
+    flags += ["--reward_scale=1", "--batch_size=64", "--path_length=7"]
+    assert given == parse_config(flags)
 
 
 @pytest.mark.parametrize("variant", RECIPES)
@@ -170,7 +213,7 @@ def test_settings_without_a_preset_are_the_same_in_python_and_on_the_command_lin
 def test_preset_none_is_the_defaults():
     defaults = {field.name: field.default for field in FIELDS.values()}
     assert dataclasses.asdict(Config(preset="none")) == defaults | {"preset": "none"}
-    assert preset_files("none", "Humanoid-v4", "beta") == []
+    assert preset_values("none", "Humanoid-v4", "beta") == {}
     assert parse_config(["--env=Humanoid-v4", "--preset=none"]) == Config(
         env="Humanoid-v4", preset="none"
     )
@@ -178,17 +221,16 @@ def test_preset_none_is_the_defaults():
 
 @pytest.mark.parametrize("preset", ["papers", None])  # None: from a damaged config.json
 def test_a_preset_that_is_not_there_is_named(preset):
-    with pytest.raises(
-        ConfigError, match=f"--preset: {preset!r} is not allowed; it must be one of haarnoja2018a, "
-    ):
-        preset_files(preset, "Hopper-v4", "beta")
+    with pytest.raises(ConfigError, match="haarnoja2018a, ") as caught:
+        preset_values(preset, "Hopper-v4", "beta")
+    assert caught.value.setting == "preset"
 
 
-def test_rows_for_all_come_before_the_environment_s_own():
-    assert [path.name for path in preset_files("paper", "Hopper-v4", "beta")] == [
-        "all.flags",
-        "Hopper.flags",
-    ]
+def test_values_of_a_variant_replace_those_of_the_environment_and_those_of_all():
+    assert preset_values("modern", "Hopper-v4", "beta")["random_steps"] == 5000
+    assert preset_values("modern", "InvertedPendulum-v4", "beta")["random_steps"] == 1000
+    ddpg = preset_values("modern", "InvertedPendulum-v4", "ddpg")
+    assert (ddpg["critics"], ddpg["eval_every"]) == (1, 1000)
 
 
 def test_a_preset_may_have_rows_for_a_variant():
@@ -216,16 +258,39 @@ def test_beta_s_lambda_follows_the_scale_of_rewards():
         assert paper.alpha / paper.reward_scale == plain.alpha  # and so does virel's constant
 
 
-def preset_rows(path) -> dict:
-    return read_flags(dataclasses.fields(Config), [f"--flagfile={path}"])
+def tables_of_presets() -> list:
+    """Each table of a preset, with the values that hold before it."""
+    defaults = {name: field.default for name, field in FIELDS.items()}
+    tables = []
+    for name, table in preset_tables().items():
+        values = {key: value for key, value in table.items() if not isinstance(value, dict)}
+        tables.append(pytest.param(values, defaults, id=name))
+        for kind in ("environments", "variants"):
+            for key, own in table.get(kind, {}).items():
+                tables.append(pytest.param(own, defaults | values, id=f"{name}.{kind}.{key}"))
+    return tables
 
 
-@pytest.mark.parametrize("path", PRESET_FILES, ids=lambda path: f"{path.parent.name}/{path.name}")
-def test_a_preset_file_sets_differences_only_and_names_its_table(path):
-    values = preset_rows(path)
-    before = {name: field.default for name, field in FIELDS.items()}
-    if path.name != "all.flags":  # which comes first, in the presets that have it
-        before |= preset_rows(path.with_name("all.flags"))
+@pytest.mark.parametrize("values, before", tables_of_presets())
+def test_a_table_of_a_preset_sets_differences_only(values, before):
     assert [name for name, value in values.items() if value == before[name]] == []
-    assert values.keys().isdisjoint({"env", "preset", "seed", "run_dir"})
-    assert "table" in path.read_text(encoding="utf-8").splitlines()[0]
+    assert values.keys().isdisjoint({"env", "preset", "variant", "seed", "run_dir"})
+    for name, value in values.items():
+        check_value(FIELDS[name], value)
+        assert type(value) is type(FIELDS[name].default)
+
+
+def test_a_preset_has_tables_of_environments_and_of_variants_that_exist():
+    for table in preset_tables().values():
+        nested = {key for key, value in table.items() if isinstance(value, dict)}
+        assert nested <= {"environments", "variants"}
+        assert set(table.get("variants", {})) <= set(RECIPES)
+        families = {env.partition("-")[0] for env in ENVS}
+        assert set(table.get("environments", {})) <= families
+
+
+@pytest.mark.parametrize("setting, text", [("tau", "tau: too large"), (None, "too large")])
+def test_an_error_says_which_setting_without_dashes(setting, text):
+    error = ConfigError(setting, "too large")
+    assert (error.setting, error.message, str(error)) == (setting, "too large", text)
+    assert str(pickle.loads(pickle.dumps(error))) == text  # a process may hand it to another

@@ -60,7 +60,7 @@ def test_nothing_is_read_without_a_temperature():
 
 
 def test_a_policy_without_density_is_refused():
-    with pytest.raises(ConfigError, match="^--diagnostics: .*--variant=ddpg"):
+    with pytest.raises(ConfigError, match="^diagnostics: .*variant=ddpg"):
         Config(variant="ddpg", diagnostics=True)
 
 

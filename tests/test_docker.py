@@ -30,11 +30,11 @@ def pinned(name: str) -> dict[str, str]:
 
 
 def required(field: str = "install_requires=") -> set[str]:
-    """The packages that a list in setup.py names."""
+    """The packages that a list in setup.py names, other than those of Pythons before the image's."""
     block = re.search(
         rf"{field} ?\[(.*?)\]", (ROOT / "setup.py").read_text().replace("[mujoco]", ""), re.DOTALL
     )
-    return set(re.findall(r'f?"([a-zA-Z][\w-]*)', block[1]))
+    return set(re.findall(r'f?"([a-zA-Z][\w-]*)(?![^"\n]*python_version)', block[1]))
 
 
 @pytest.mark.parametrize("device", DEVICES)

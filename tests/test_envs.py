@@ -176,31 +176,31 @@ def test_nan_environments_go_bad_at_the_fiftieth_step_of_all(env_id, observation
     [
         (
             "CartPole-v1",
-            "--env: CartPole-v1 has a Discrete action space; a Box (continuous) one is needed",
+            "env: CartPole-v1 has a Discrete action space; a Box (continuous) one is needed",
         ),
         (
             "HalfCheeta-v4",
-            "--env: 'HalfCheeta-v4' is not known to gymnasium (did you mean HalfCheetah-v4?)",
+            "env: 'HalfCheeta-v4' is not known to gymnasium (did you mean HalfCheetah-v4?)",
         ),
         (
             "humanoid-v2",
-            "--env: 'humanoid-v2' is not known to gymnasium (did you mean Humanoid-v5?)",
+            "env: 'humanoid-v2' is not known to gymnasium (did you mean Humanoid-v5?)",
         ),
         (
             "Pendulum-v7",
-            "--env: 'Pendulum-v7' is not known to gymnasium (did you mean Pendulum-v1?)",
+            "env: 'Pendulum-v7' is not known to gymnasium (did you mean Pendulum-v1?)",
         ),
-        ("qqqqqqqq/zzzz-v0", "--env: 'qqqqqqqq/zzzz-v0' is not known to gymnasium"),
-        ("not an id", "--env: 'not an id' is not known to gymnasium"),
-        ("", "--env: '' is not an id such as Hopper-v4 or module:Name-v0"),
-        ("a:b:c", "--env: 'a:b:c' is not an id such as Hopper-v4 or module:Name-v0"),
+        ("qqqqqqqq/zzzz-v0", "env: 'qqqqqqqq/zzzz-v0' is not known to gymnasium"),
+        ("not an id", "env: 'not an id' is not known to gymnasium"),
+        ("", "env: '' is not an id such as Hopper-v4 or module:Name-v0"),
+        ("a:b:c", "env: 'a:b:c' is not an id such as Hopper-v4 or module:Name-v0"),
         (
             "Humanoid-v2",
-            "--env: Humanoid-v2 is no longer part of gymnasium; use Humanoid-v4 or Humanoid-v5",
+            "env: Humanoid-v2 is no longer part of gymnasium; use Humanoid-v4 or Humanoid-v5",
         ),
         (
             "Hopper-v3",
-            "--env: Hopper-v3 is no longer part of gymnasium; use Hopper-v4 or Hopper-v5",
+            "env: Hopper-v3 is no longer part of gymnasium; use Hopper-v4 or Hopper-v5",
         ),
     ],
 )
@@ -212,7 +212,7 @@ def test_ids_that_cannot_be_used(env_id, message):
 
 def test_module_that_does_not_exist():
     with pytest.raises(
-        ConfigError, match="^--env: no_such_module:Some-v0 cannot be imported: No module"
+        ConfigError, match="^env: no_such_module:Some-v0 cannot be imported: No module"
     ):
         make_env("no_such_module:Some-v0")
 
@@ -230,7 +230,7 @@ def raising(error):
         (
             lambda: Scripted([], action_space=spaces.Box(-np.inf, np.inf, (2,))),
             (
-                "--env: Odd-v0 has an action space without bounds; a Box with finite low and high"
+                "env: Odd-v0 has an action space without bounds; a Box with finite low and high"
                 " is needed"
             ),
         ),
@@ -242,22 +242,22 @@ def raising(error):
                 ),
             ),
             (
-                "--env: Odd-v0 has an action space without bounds; a Box with finite low and high"
+                "env: Odd-v0 has an action space without bounds; a Box with finite low and high"
                 " is needed"
             ),
         ),
         (
             lambda: Scripted([], spaces.Sequence(UNIT_BOX)),
             (
-                "--env: Odd-v0 has observations (Sequence) that cannot be made a vector of fixed"
+                "env: Odd-v0 has observations (Sequence) that cannot be made a vector of fixed"
                 " length"
             ),
         ),
         (
             raising(gymnasium.error.DependencyNotInstalled("install\nwheels")),
-            "--env: Odd-v0 needs a package that is missing: install wheels",
+            "env: Odd-v0 needs a package that is missing: install wheels",
         ),
-        (raising(gymnasium.error.Error("no wheels")), "--env: Odd-v0 cannot be made: no wheels"),
+        (raising(gymnasium.error.Error("no wheels")), "env: Odd-v0 cannot be made: no wheels"),
     ],
 )
 def test_environments_that_cannot_be_used(register, entry_point, message):

@@ -180,7 +180,7 @@ def test_a_finished_cell_tells_its_return_if_it_has_one(tmp_path, row, told):
 
 def test_a_swept_flag_without_effect_is_named(tmp_path, capsys):
     for value in (1, 2):
-        finish(tmp_path / f"Hopper-v4/virel/climb_steps={value}/seed1", 100)
+        finish(tmp_path / f"Hopper-v4/virel/temperature_bound=0.{value}/seed1", 100)
     assert (
         main(
             [
@@ -190,9 +190,11 @@ def test_a_swept_flag_without_effect_is_named(tmp_path, capsys):
                 "--variants=virel",
                 "--seeds=1",
                 "--total_steps=100",
-                "--sweep=climb_steps=1,2",
+                "--sweep=temperature_bound=0.1,0.2",
             ]
         )
         == 0
     )
-    assert capsys.readouterr().err.count("--climb_steps has no effect on this run of virel") == 1
+    assert (
+        capsys.readouterr().err.count("temperature_bound has no effect on this run of virel") == 1
+    )

@@ -129,7 +129,7 @@ def test_gpus_without_a_cluster_have_no_effect(tmp_path, capsys):
         )
         == 0
     )
-    assert "virel-tf: --gpus_per_run has no effect" in capsys.readouterr().err
+    assert "virel-tf: gpus_per_run has no effect" in capsys.readouterr().err
 
 
 def test_a_stop_is_heard_though_ray_takes_the_signal_as_it_starts(tmp_path, monkeypatch):

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
+from tuned_recipe import tuned
 
 from virel_tf.config import Config
 from virel_tf.train.exploration import OrnsteinUhlenbeck, PolicyDraws
 from virel_tf.train.run import Run
+
+
+def noisy(**numbers: float) -> Config:
+    """A run of DDPG with this noise."""
+    return Config(**tuned(dict(variant="ddpg", **numbers)))
 
 
 class StillActor:
@@ -20,7 +26,7 @@ class StillActor:
 
 
 def test_ornstein_uhlenbeck_follows_its_recursion_and_stays_in_bounds():
-    noise = OrnsteinUhlenbeck(Config(num_envs=1, ou_theta=0.25, ou_sigma=0.5), StillActor(), 2)
+    noise = OrnsteinUhlenbeck(noisy(ou_theta=0.25, ou_sigma=0.5), StillActor(), 2)
     draws = np.random.default_rng(1).standard_normal([3, 1, 2], np.float32)
     random, x = np.random.default_rng(1), np.zeros([1, 2], np.float32)
     for draw in draws:
@@ -31,7 +37,7 @@ def test_ornstein_uhlenbeck_follows_its_recursion_and_stays_in_bounds():
 
 
 def test_ornstein_uhlenbeck_is_correlated_in_time_and_settles():
-    noise = OrnsteinUhlenbeck(Config(num_envs=1, ou_theta=0.15, ou_sigma=0.2), StillActor(), 2)
+    noise = OrnsteinUhlenbeck(noisy(ou_theta=0.15, ou_sigma=0.2), StillActor(), 2)
     random, states = np.random.default_rng(0), []
     for _ in range(20_000):
         noise.act(np.zeros([1, 3]), random)

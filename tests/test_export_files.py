@@ -326,5 +326,5 @@ def test_an_export_plays_as_the_run_it_came_from(pendulum):
 
 
 def test_evaluating_what_is_no_export_names_the_flag(tmp_path):
-    with pytest.raises(ConfigError, match="^--policy: .* or, with --run_dir, one of best, last$"):
+    with pytest.raises(ConfigError, match="^policy: .* one of best, last$"):
         evaluate_export(str(tmp_path), episodes=1, seed=1)

@@ -177,6 +177,6 @@ def test_onnx_runtime_refuses_another_width_or_rank(tmp_path, preset):
 
 def test_onnx_without_its_converter_names_what_is_missing(pendulum, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "tf2onnx", None)
-    with pytest.raises(ConfigError, match="^--format: onnx needs the package tf2onnx"):
+    with pytest.raises(ConfigError, match="^format: onnx needs the package tf2onnx"):
         export_run(pendulum.folder, format="onnx", out=tmp_path / "onnx")
     assert [path.name for path in (tmp_path / "onnx").iterdir()] == [".lock"]

@@ -9,6 +9,7 @@ import math
 import numpy as np
 import pytest
 import tensorflow as tf
+from tuned_recipe import tuned
 
 from virel_tf.algorithms.learner import ACTION, METRICS, Learner, stream_seed
 from virel_tf.config import Config
@@ -35,7 +36,7 @@ def make_learner(terminated=0.0, recipe=None, **settings) -> Learner:
                 steps_per_iteration=1,
                 epsilon_samples=1,
             ),
-            **settings,
+            **tuned(settings),
         }
     )
     replay = ReplayRing(10, 1, 1, 1)

@@ -12,8 +12,8 @@ import pytest
 import tensorflow as tf
 from test_learner import LOC, gradients, make_learner, update
 
-from virel_tf.algorithms.recipe import Recipe
 from virel_tf.objective.e_step import EStepInputs, reparametrised_loss
+from virel_tf.recipe import Recipe
 from virel_tf.theory.mpo import elbo, exact_e_step
 
 

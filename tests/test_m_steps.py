@@ -145,13 +145,13 @@ def test_the_slope_is_the_derivative_of_the_residual_error():
 @pytest.mark.parametrize(
     "flags, named",
     [
-        (dict(variant="sac", m_step="elbo"), "--m_step"),
-        (dict(variant="ddpg", m_step="elbo"), "--m_step"),
-        (dict(variant="virel2", bootstrap="optimal_q"), "--bootstrap"),
+        (dict(variant="sac", m_step="elbo"), "m_step"),
+        (dict(variant="ddpg", m_step="elbo"), "m_step"),
+        (dict(variant="virel2", bootstrap="optimal_q"), "bootstrap"),
     ],
 )
 def test_what_an_m_step_cannot_do_is_named(flags, named):
-    with pytest.raises(ConfigError, match=f"^{named}: .*--variant={flags['variant']}"):
+    with pytest.raises(ConfigError, match=f"^{named}: .*variant={flags['variant']}"):
         Config(**flags)
 
 

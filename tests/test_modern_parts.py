@@ -263,7 +263,7 @@ def test_redq_takes_the_target_from_a_pair_and_the_policy_climbs_the_mean():
 
 
 def test_what_batch_normalisation_cannot_do_is_named():
-    with pytest.raises(ConfigError, match="^--m_step: .*batch"):
+    with pytest.raises(ConfigError, match="^m_step: .*batch"):
         Config(env="Hopper-v4", m_step="residual")
-    with pytest.raises(ConfigError, match="^--bootstrap: .*batch"):
+    with pytest.raises(ConfigError, match="^bootstrap: .*batch"):
         Config(env="Hopper-v4", bootstrap="optimal_q")

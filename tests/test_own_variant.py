@@ -124,5 +124,5 @@ def test_a_shipped_name_and_a_wrong_part_are_refused():
 
 
 def test_a_name_nobody_registered_is_refused():
-    with pytest.raises(ConfigError, match="^--variant: 'half_soft' is not allowed"):
+    with pytest.raises(ConfigError, match="^variant: 'half_soft' is not allowed"):
         Config(variant="half_soft")

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import virel_tf
-from virel_tf.config import presets_folder
+from virel_tf.presets import presets_file
 from virel_tf.run_folder import provenance
 from virel_tf.run_folder.provenance import read_versions, record_versions
 
@@ -72,7 +72,7 @@ def tree(tmp_path) -> Path:
         tmp_path / "virel_tf",
         ignore=shutil.ignore_patterns("__pycache__", "configs", "revision.txt"),
     )
-    shutil.copytree(presets_folder(), tmp_path / "configs")
+    shutil.copytree(presets_file().parent, tmp_path / "configs")
     shutil.copy(Path(__file__).parent.parent / "setup.py", tmp_path)
     (tmp_path / "README.md").touch()
     return tmp_path

@@ -177,7 +177,7 @@ def test_more_than_the_machine_s_memory_is_refused(monkeypatch):
     with pytest.raises(
         ConfigError,
         match=(
-            "--replay_size: 1000000 transitions of 27648 numbers each need 112 GB, and "
+            "replay_size: 1000000 transitions of 27648 numbers each need 112 GB, and "
             "there are 24 GB; it must be less"
         ),
     ):

@@ -11,11 +11,11 @@ import pytest
 from written_runs import change_settings, write_grid, write_run
 
 from virel_tf.cli import main, parse_config
-from virel_tf.commands import ExperimentOptions
 from virel_tf.config import Config
 from virel_tf.errors import ConfigError
 from virel_tf.experiments.command_line import command_of
 from virel_tf.experiments.grid import make_cells
+from virel_tf.experiments.options import ExperimentOptions
 from virel_tf.experiments.record import write_record
 from virel_tf.reports.runs import Missing, read_experiment, read_runs
 from virel_tf.run_folder.identity import with_default_settings
@@ -30,7 +30,7 @@ HOPPER = ("--env=Hopper-v4", "--variant=virel")
         [],
         ["--env=Hopper-v4", "--batch_size=128", "--seed=7"],  # the preset gives 256
         ["--env=Hopper-v4", "--preset=paper", "--reward_scale=1", "--seed=7"],  # the preset gives 5
-        ["--variant=redq", "--policy_period=3", "--noxla"],
+        ["--variant=redq", "--policy_period=3", "--nodiagnostics"],
         [
             "--env=HalfCheetah-v4",
             "--variant=sac",
@@ -166,7 +166,7 @@ def test_settings_of_other_versions_do_no_harm(tmp_path):
     for seed in (1, 2):
         run = write_run(tmp_path / str(seed), [1.0], *HOPPER, f"--seed={seed}")
         # one too many, one too few
-        change_settings(run, lambda_from_rewards=False, climb_steps=None)
+        change_settings(run, lambda_from_rewards=False, n_step=None)
     (group,) = read_experiment([tmp_path]).groups
     assert (group.label, group.seeds) == ("virel", [1, 2])
     assert "--lambda_from_rewards=false" in command_of(group.runs[0].settings)

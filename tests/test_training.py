@@ -259,7 +259,7 @@ def test_several_environments_resume_bitwise_too(tmp_path):
 
 def test_a_changed_configuration_is_refused_and_shown(uninterrupted):
     done = virel(*SMALL, "--total_steps=2000", "--tau=0.1", f"--run_dir={uninterrupted}", code=2)
-    assert "--tau: 0.005 -> 0.1" in done.stderr and "Traceback" not in done.stderr
+    assert "tau: 0.005 -> 0.1" in done.stderr and "Traceback" not in done.stderr
 
 
 def test_resume_never_refuses_to_overwrite(uninterrupted):

@@ -16,13 +16,13 @@ from test_learner import LOC, TARGET, TD, Q, gradients, know_epsilon, make_learn
 
 from virel_tf.algorithms.learner import ACTION, NEXT_ACTION, stream_seed
 from virel_tf.algorithms.m_steps import M_STEPS
-from virel_tf.algorithms.recipe import NAMES
-from virel_tf.algorithms.registry import RECIPES
 from virel_tf.algorithms.temperature import TEMPERATURES
 from virel_tf.config import Config
 from virel_tf.networks.policies import log_prob_of, sample, squashed_gaussian
 from virel_tf.objective.e_step import E_STEPS
 from virel_tf.objective.targets import VALUES
+from virel_tf.recipe import NAMES
+from virel_tf.registry import RECIPES
 from virel_tf.train.exploration import EXPLORATIONS
 
 V, SLOW_Q = 0.6, 0.4 * (3 + 2 * 0.5)  # V(s) and Q-bar(s', 0.5) = 1.6

@@ -40,7 +40,7 @@ def test_without_a_way_to_draw_the_message_says_what_to_install(hopper, tmp_path
     for name in ("DISPLAY", "WAYLAND_DISPLAY", "MUJOCO_GL"):
         monkeypatch.delenv(name, raising=False)
     with pytest.raises(
-        ConfigError, match="^--video: .*neither with EGL nor with OSMesa.*libegl1 or libosmesa6"
+        ConfigError, match="^video: .*neither with EGL nor with OSMesa.*libegl1 or libosmesa6"
     ):
         evaluate_run(
             str(hopper.folder), "best", episodes=1, seed=3, video=str(tmp_path / "hopper.gif")
@@ -62,7 +62,7 @@ def test_a_missing_package_is_named_before_anything_is_played(monkeypatch):
     )
     monkeypatch.setenv("MUJOCO_GL", "egl")
     with pytest.raises(
-        ConfigError, match="^--video: film.mp4 needs the package imageio_ffmpeg; install virel_tf"
+        ConfigError, match="^video: film.mp4 needs the package imageio_ffmpeg; install virel_tf"
     ):
         Studio("film.mp4")
     assert Studio("film.gif").backend == "egl"

@@ -3,7 +3,7 @@
 `Recipe` and `register` make one of your own; `RECIPES` holds all of them.
 """
 
-from virel_tf.algorithms.recipe import Recipe
-from virel_tf.algorithms.registry import RECIPES, register
+from virel_tf.recipe import Recipe
+from virel_tf.registry import RECIPES, register
 
 __all__ = ["RECIPES", "Recipe", "register"]

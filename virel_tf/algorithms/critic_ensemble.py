@@ -8,7 +8,6 @@ from typing import NamedTuple
 import keras
 import tensorflow as tf
 
-from virel_tf.algorithms.recipe import Recipe, find_part
 from virel_tf.algorithms.temperature import RunningMean
 from virel_tf.config import Config
 from virel_tf.networks.critics import QNetwork, ValueNetwork
@@ -26,6 +25,7 @@ from virel_tf.objective.targets import (
     soft,
     td_target,
 )
+from virel_tf.recipe import Recipe, find_part
 from virel_tf.transition import Transition
 
 Value = Callable[
@@ -230,7 +230,7 @@ class Critics:
         action = climb(
             lambda action: minimum([q(observation, action) for q in qs]),
             sample.action,
-            self.config.climb_steps,
+            self.recipe.climb_steps,
         )
         return sample._replace(action=action)
 
@@ -259,14 +259,14 @@ class Critics:
         """T Q - Q [N], what epsilon is made of.
 
         Only hard critics count, where there are any: the soft operator is not in the paper's set.
-        Each has its own residual; of --epsilon_critics=minimum there is one, of the minimum that
+        Each has its own residual; of epsilon_critics=minimum there is one, of the minimum that
         the policy sees.
         """
         pairs = list(zip(regression.td_targets, regression.predictions, strict=True))
         pairs = [
             pair for pair, kind in zip(pairs, self.kinds, strict=True) if kind is hard
         ] or pairs
-        if self.config.epsilon_critics == "minimum":
+        if self.recipe.epsilon_critics == "minimum":
             return pairs[0][0] - minimum([prediction for _, prediction in pairs])
         return tf.concat([target - prediction for target, prediction in pairs], axis=0)
 
@@ -277,14 +277,14 @@ class Critics:
         """virel2's factor on the soft critic's rewards; 1 without a hard critic to align with."""
         if not self.mixed:
             return 1.0
-        if self.config.soft_reward_scale:
-            return self.config.soft_reward_scale
+        if self.recipe.soft_reward_scale:
+            return self.recipe.soft_reward_scale
         scale = aligning_scale(self.mean_reward.mean, self.mean_bonus.mean)
         return tf.where(self.mean_reward.weight > 0, scale, 1.0)
 
     def follow_means(self, batch: Transition, entropy: tf.Tensor, temperature: tf.Tensor) -> None:
         """Takes in what `soft_reward_scale` needs of an update."""
-        if self.mixed and not self.config.soft_reward_scale:
+        if self.mixed and not self.recipe.soft_reward_scale:
             self.mean_reward.update(tf.reduce_mean(batch.reward))
             # The bonus is that of s', where there is one.
             reached = tf.reduce_mean(batch.discount * (1.0 - batch.terminated))

@@ -17,7 +17,6 @@ from virel_tf.algorithms.critic_ensemble import Critics, network_seed
 from virel_tf.algorithms.m_steps import MStepInputs, MStepResult, make_m_step
 from virel_tf.algorithms.m_steps.base import watching
 from virel_tf.algorithms.policy import make_policy
-from virel_tf.algorithms.recipe import Recipe, find_part
 from virel_tf.algorithms.state_residual import StateResidual
 from virel_tf.algorithms.temperature import TEMPERATURES, TemperatureReading
 from virel_tf.config import Config
@@ -34,6 +33,7 @@ from virel_tf.objective.e_step import (
     regulariser,
 )
 from virel_tf.objective.targets import clipped_noise
+from virel_tf.recipe import Recipe, find_part
 from virel_tf.replay.ring import ReplayRing, ReplayView
 from virel_tf.transition import Transition, check_transition
 
@@ -297,8 +297,8 @@ class Learner:
             return drawn
         noise = clipped_noise(
             tf.shape(drawn.action),
-            self.config.target_noise_sigma,
-            self.config.target_noise_clip,
+            self.recipe.target_noise_sigma,
+            self.recipe.target_noise_clip,
             derived_seed(seed, TARGET_NOISE),
         )
         return drawn._replace(action=tf.clip_by_value(drawn.action + noise, -1.0, 1.0))
@@ -311,7 +311,7 @@ class Learner:
         update: tf.Tensor,
     ) -> tf.Tensor:
         """T Q - Q of the M-step's own batch, whose targets are one-step targets."""
-        if self.config.epsilon_value == "target":
+        if self.recipe.epsilon_value == "target":
             return self.critics.td_error(m_step.regression)
         return self._td_error(batch, reading, update)
 
@@ -319,7 +319,7 @@ class Learner:
         self, batch: Transition, reading: TemperatureReading, update: tf.Tensor
     ) -> tf.Tensor:
         """T Q - Q of a batch on which nothing is learned."""
-        online = self.config.epsilon_value == "online"
+        online = self.recipe.epsilon_value == "online"
         inputs = self._m_step_inputs(batch, reading, update)
         return self.critics.td_error(self.m_step.regression(inputs, online=online, track=False))
 
@@ -461,7 +461,7 @@ class Learner:
             due = update % self.recipe.policy_period == 0
             tf.cond(due, self._move_with_policy, lambda: None)
         if self.old_policy:
-            due = (update + 1) % self.config.prior_period == 0
+            due = (update + 1) % self.recipe.prior_period == 0
             tf.cond(due, lambda: copy_weights(self.policy, self.old_policy), lambda: None)
 
     def _move_with_policy(self) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from virel_tf.algorithms.recipe import Recipe
 from virel_tf.config import Config
 from virel_tf.networks.policies import Policy
+from virel_tf.recipe import Recipe
 
 
 def make_policy(

@@ -68,7 +68,7 @@ class Factor(Protocol):
 
 class Temperature:
     """factor, or factor * epsilon-hat; before N_epsilon transitions were seen, what
-    --epsilon_warmup says.
+    the recipe's epsilon_warmup says.
 
     With `per_state` the temperature of a state is that times epsilon(s) / mean epsilon(s); see
     `algorithms/state_residual.py`.
@@ -79,6 +79,7 @@ class Temperature:
     ) -> None:
         self.config, self.factor, self.follows_residual = config, factor, follows_residual
         self.per_state = per_state
+        self.recipe = config.recipe
         self.residual = RunningMean(running_decay(config.batch_size, config.epsilon_samples))
         self.variables = [*self.residual.variables, *factor.variables]
 
@@ -101,18 +102,19 @@ class Temperature:
         """The temperature of this update, from `running` and, if epsilon is drawn afresh, from T Q
         - Q [N].
         """
-        config, factor, epsilon = self.config, running.lambda_, running.epsilon
+        config, recipe = self.config, self.recipe
+        factor, epsilon = running.lambda_, running.epsilon
         if not self.follows_residual:
             return running
         if fresh_td_error is not None:
             epsilon = self._residual_error(fresh_td_error)
         warm = steps_seen >= config.epsilon_samples
-        if config.epsilon_warmup == "one":
+        if recipe.epsilon_warmup == "one":
             epsilon = tf.where(warm, epsilon, 1.0)
         temperature = factor * epsilon
         if config.temperature_bound:
             temperature = tf.minimum(temperature, config.temperature_bound)
-        if config.epsilon_warmup == "alpha":
+        if recipe.epsilon_warmup == "alpha":
             temperature = tf.where(warm, temperature, config.alpha)
         temperature = tf.where(self.factor.ready(), temperature, config.alpha)
         return TemperatureReading(temperature, epsilon, running.running_epsilon, factor)
@@ -136,7 +138,7 @@ class Temperature:
         may_rise = tf.constant(True)
         if self.follows_residual and self.config.temperature_bound:
             may_rise = reading.lambda_ * reading.epsilon < self.config.temperature_bound
-        if self.follows_residual and self.config.epsilon_warmup == "alpha":
+        if self.follows_residual and self.recipe.epsilon_warmup == "alpha":
             tf.cond(
                 steps_seen >= self.config.epsilon_samples,
                 lambda: self.factor.follow_entropy(log_prob, may_rise),
@@ -147,7 +149,7 @@ class Temperature:
 
     def _residual_error(self, td_error: tf.Tensor) -> tf.Tensor:
         return residual_error(
-            tf.stop_gradient(td_error), self.config.epsilon_c, self.config.epsilon_p
+            tf.stop_gradient(td_error), self.recipe.epsilon_c, self.recipe.epsilon_p
         )
 
 

@@ -31,7 +31,7 @@ def run_benchmark(config: Config, seconds: float) -> dict[str, Any]:
     machine.configure(config.threads)
     cores = machine.cores(config.threads)
     if not config.updates_per_step:
-        raise ConfigError("--updates_per_step: 0 is not allowed; the benchmark measures updates")
+        raise ConfigError("updates_per_step", "0 is not allowed; the benchmark measures updates")
     run = Run(dataclasses.replace(config, total_steps=2**31 - 1, random_steps=0))
     fill_replay(run)
     iterations = run.iterate()

@@ -133,7 +133,7 @@ def make_env(
     problem = _problem(env)
     if problem:
         env.close()
-        raise ConfigError(f"--env: {env_id} has {problem}")
+        raise ConfigError("env", f"{env_id} has {problem}")
     if path_length is None and env.spec.max_episode_steps is None:
         path_length = fallback_length
     if render_mode:
@@ -143,7 +143,7 @@ def make_env(
 
 def _make(env_id: str, render_mode: str | None) -> gymnasium.Env:
     if not re.fullmatch(r"(\w[\w.]*:)?[^:]+", env_id):
-        raise ConfigError(f"--env: {env_id!r} is not an id such as Hopper-v4 or module:Name-v0")
+        raise ConfigError("env", f"{env_id!r} is not an id such as Hopper-v4 or module:Name-v0")
     try:
         with _without_warnings():
             # Not every environment takes a render_mode.
@@ -154,21 +154,21 @@ def _make(env_id: str, render_mode: str | None) -> gymnasium.Env:
             )
     except gymnasium.error.DependencyNotInstalled as error:
         raise ConfigError(
-            f"--env: {env_id} needs a package that is missing: {_one_line(error)}"
+            "env", f"{env_id} needs a package that is missing: {_one_line(error)}"
         ) from error
     except gymnasium.error.Error as error:
         if env_id in gymnasium.registry:
-            raise ConfigError(f"--env: {env_id} cannot be made: {_one_line(error)}") from error
+            raise ConfigError("env", f"{env_id} cannot be made: {_one_line(error)}") from error
         raise ConfigError(
-            f"--env: {env_id!r} is not known to gymnasium{_suggestion(env_id)}"
+            "env", f"{env_id!r} is not known to gymnasium{_suggestion(env_id)}"
         ) from error
     except ImportError as error:
         successors = _successors(env_id)
         if successors:
             raise ConfigError(
-                f"--env: {env_id} is no longer part of gymnasium; use {' or '.join(successors)}"
+                "env", f"{env_id} is no longer part of gymnasium; use {' or '.join(successors)}"
             ) from error
-        raise ConfigError(f"--env: {env_id} cannot be imported: {_one_line(error)}") from error
+        raise ConfigError("env", f"{env_id} cannot be imported: {_one_line(error)}") from error
 
 
 def _follow(env: gymnasium.Env) -> None:

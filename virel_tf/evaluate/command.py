@@ -44,7 +44,7 @@ def evaluate_export(path: str, episodes: int, seed: int, video: str = "") -> dic
     try:
         policy = load_policy(path)
     except ConfigError as error:
-        raise ConfigError(f"--policy: {error}, or, with --run_dir, one of best, last") from None
+        raise ConfigError("policy", f"{error}, or, with run_dir, one of best, last") from None
     about = policy.metadata
     environment = dict(env_id=about["env"], fallback_length=about["path_length"], own_units=True)
     about = dict(

@@ -64,7 +64,7 @@ class Studio:
         for package in ("imageio", *(["imageio_ffmpeg"] if path.lower().endswith(".mp4") else [])):
             if importlib.util.find_spec(package) is None:
                 raise ConfigError(
-                    f"--video: {path} needs the package {package}; install virel_tf[video]"
+                    "video", f"{path} needs the package {package}; install virel_tf[video]"
                 )
         self.backend = os.environ.get("MUJOCO_GL") or next(filter(draws, BACKENDS), None)
 
@@ -82,8 +82,9 @@ class Studio:
                 unfinished(self.path).unlink()
             if not self.backend:
                 raise ConfigError(
-                    "--video: MuJoCo can draw neither with EGL nor with OSMesa here; install one of"
-                    " them (Debian: libegl1 or libosmesa6)"
+                    "video",
+                    "MuJoCo can draw neither with EGL nor with OSMesa here; install one of"
+                    " them (Debian: libegl1 or libosmesa6)",
                 )
             last = (child.stderr.decode().split("\n")[:-1] or [f"exit code {child.returncode}"])[-1]
             raise RunError(f"cannot film into {self.path}: {last}")

@@ -14,15 +14,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
-from virel_tf.algorithms.relevance import notes_on_unused
-from virel_tf.commands import ExperimentOptions
 from virel_tf.errors import ConfigError, RunError
 from virel_tf.experiments.grid import Cell, make_cells
+from virel_tf.experiments.options import ExperimentOptions
 from virel_tf.experiments.pool import LocalPool, last_line
 from virel_tf.experiments.record import write_record
 from virel_tf.experiments.table import Line, Table
 from virel_tf.files import ensure_writable
 from virel_tf.machine import cores
+from virel_tf.relevance import unused_settings
 from virel_tf.run_folder.lock import in_use
 from virel_tf.run_folder.paths import output_path
 from virel_tf.run_folder.progress import finished, latest, newest_checkpoint
@@ -82,11 +82,9 @@ def run_experiment(
 
 def notes_on(options: ExperimentOptions, cells: list[Cell]) -> list[str]:
     """A line for each flag that is given or swept over and has no effect."""
-    notes = [note for cell in cells for note in notes_on_unused(cell.config, cell.given)]
+    notes = [note for cell in cells for note in unused_settings(cell.config, cell.given)]
     if options.gpus_per_run and not options.ray_address:
-        notes.append(
-            "--gpus_per_run has no effect on this machine's runs: it belongs to --ray_address"
-        )
+        notes.append("gpus_per_run has no effect on this machine's runs: it belongs to ray_address")
     return list(dict.fromkeys(notes))
 
 

@@ -7,8 +7,9 @@ import functools
 import shlex
 from typing import Any
 
-from virel_tf.config import Config, preset_values
+from virel_tf.config import Config
 from virel_tf.errors import ConfigError
+from virel_tf.presets import preset_values
 from virel_tf.run_folder.identity import lacking_identity
 
 ALWAYS_SHOWN = ("env", "variant", "seed", "total_steps")
@@ -33,7 +34,7 @@ def all_settings(told: dict[str, Any]) -> dict[str, Any]:
     """The inverse of `told_settings`; ConfigError where they are none."""
     lacking = lacking_identity(told)
     if lacking:
-        raise ConfigError(f"no {', '.join(lacking)}")
+        raise ConfigError(None, f"no {', '.join(lacking)}")
     return preset_settings(told.get("preset", Config.preset), told["env"], told["variant"]) | told
 
 

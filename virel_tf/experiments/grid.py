@@ -13,18 +13,19 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from virel_tf.algorithms.registry import RECIPES
-from virel_tf.cli import read_flags
-from virel_tf.commands import TRAINING_FLAGS, ExperimentOptions
-from virel_tf.config import Config, did_you_mean
+from virel_tf.config import Config
 from virel_tf.envs.make import make_env
 from virel_tf.errors import ConfigError
 from virel_tf.experiments.command_line import flag_text
+from virel_tf.experiments.options import TRAINING_FLAGS, ExperimentOptions
+from virel_tf.options import did_you_mean, read_value
+from virel_tf.registry import RECIPES
 from virel_tf.run_folder.identity import identity, lacking_identity, with_default_settings
 from virel_tf.run_folder.paths import find_settings
 from virel_tf.run_folder.settings import read_settings, refuse_other_run
 
 MOST_SEEDS = 1000
+SWEPT = {field.name: field for field in TRAINING_FLAGS}
 HIGHEST_SEED = Config.__dataclass_fields__["seed"].metadata["most"]
 
 
@@ -62,15 +63,16 @@ def make_cells(options: ExperimentOptions, training: dict[str, Any]) -> list[Cel
     for variant in variants:
         if variant not in RECIPES:
             raise ConfigError(
-                f"--variants: {variant!r} is not allowed; it must be one of {', '.join(RECIPES)}"
-                + did_you_mean(variant, RECIPES)
+                "variants",
+                f"{variant!r} is not allowed; it must be one of {', '.join(RECIPES)}"
+                + did_you_mean(variant, RECIPES),
             )
     sweeps = list(read_sweep(options.sweep, training))
     for env in envs:
         try:
             make_env(env).close()
         except ConfigError as error:
-            raise ConfigError(str(error).replace("--env:", "--envs:", 1)) from None
+            raise ConfigError("envs", error.message) from None
     cells = [
         make_cell(Path(options.out), options.cpus_per_run, env, variant, seed, swept, training)
         for seed, env, variant, swept in itertools.product(
@@ -97,7 +99,7 @@ def make_cell(
     name = "/".join(filter(None, [env.replace("/", "_"), variant, setting, f"seed{seed}"]))
     values = {
         **training,
-        **read_flags(TRAINING_FLAGS, [f"--{flag}={value}" for flag, value in swept.items()]),
+        **{name: read_value(SWEPT[name], value) for name, value in swept.items()},
         "env": env,
         "variant": variant,
         "seed": seed,
@@ -108,7 +110,7 @@ def make_cell(
     try:
         refuse_other_run(config, config.directory)
     except ConfigError as error:
-        raise ConfigError(str(error).replace("--run_dir", "--out")) from None
+        raise ConfigError("out", error.message) from None
     return Cell(
         name, config, tuple(f"--{flag}={flag_text(value)}" for flag, value in values.items())
     )
@@ -130,13 +132,15 @@ def refuse_same_runs(cells: list[Cell], out: Path) -> None:
         other = first.setdefault(own, cell)
         if other is not cell:
             raise ConfigError(
-                f"--sweep: {other.name} and {cell.name} would be the same run, since they differ in"
-                " nothing that changes a number; leave one of them out"
+                "sweep",
+                f"{other.name} and {cell.name} would be the same run, since they differ in"
+                " nothing that changes a number; leave one of them out",
             )
         if there.get(own, cell.folder) != cell.folder:
             raise ConfigError(
-                f"--sweep: {cell.name} would be the same run as {there[own]}, which is there"
-                " already; leave its values out, or give another --out"
+                "sweep",
+                f"{cell.name} would be the same run as {there[own]}, which is there"
+                " already; leave its values out, or give another out",
             )
 
 
@@ -156,7 +160,7 @@ def split_list(flag: str, text: str) -> list[str]:
     """The words of a comma-separated flag, none of them twice."""
     words = [word.strip() for word in text.split(",")]
     if not all(words):
-        raise ConfigError(f"--{flag}: {text!r} is not allowed; it must be a list such as A,B")
+        raise ConfigError(flag, f"{text!r} is not allowed; it must be a list such as A,B")
     return refuse_twice(flag, words)
 
 
@@ -172,13 +176,14 @@ def read_seeds(text: str) -> list[int]:
         numbers = []
     if not numbers or min(numbers) < 0 or text.strip() == "0":
         raise ConfigError(
-            f"--seeds: {text!r} is not allowed; it must be how many, such as 5, or which, such as"
-            " 3,5,8"
+            "seeds",
+            f"{text!r} is not allowed; it must be how many, such as 5, or which, such as 3,5,8",
         )
     if max(numbers) > HIGHEST_SEED or (len(numbers) if "," in text else numbers[0]) > MOST_SEEDS:
         raise ConfigError(
-            f"--seeds: {text!r} is not allowed; it must be at most {MOST_SEEDS} seeds, each of 0 to"
-            f" {HIGHEST_SEED}"
+            "seeds",
+            f"{text!r} is not allowed; it must be at most {MOST_SEEDS} seeds, each of 0 to"
+            f" {HIGHEST_SEED}",
         )
     return refuse_twice("seeds", numbers) if "," in text else list(range(1, numbers[0] + 1))
 
@@ -188,23 +193,23 @@ def read_sweep(text: str, training: dict[str, Any]) -> Iterator[dict[str, str]]:
 
     One empty combination where nothing is swept.
     """
-    possible = [field.name for field in TRAINING_FLAGS]
     names: list[str] = []
     values: list[Sequence[str]] = []
     for part in filter(None, (part.strip() for part in text.split(";"))):
         name, equals, rest = part.partition("=")
         name = name.strip().lstrip("-")
-        if name not in possible:
+        if name not in SWEPT:
             raise ConfigError(
-                f"--sweep: {name!r} is not allowed; it must be a flag of training and its values,"
-                " as in tau=0.001,0.005" + did_you_mean(name, possible)
+                "sweep",
+                f"{name!r} is not allowed; it must be a setting of training and its values,"
+                " as in tau=0.001,0.005" + did_you_mean(name, SWEPT),
             )
         if name in training:
             raise ConfigError(
-                f"--sweep: {name} is given as --{name} too; it must be one or the other"
+                "sweep", f"{name} is given by itself too; it must be one or the other"
             )
         if not equals:
-            raise ConfigError(f"--sweep: {name} has no values; it must be as in {name}=A,B")
+            raise ConfigError("sweep", f"{name} has no values; it must be as in {name}=A,B")
         names.append(name)
         values.append(split_list("sweep", rest))
     refuse_twice("sweep", names)
@@ -216,5 +221,5 @@ def refuse_twice(flag: str, words: list) -> list:
     """The words; ConfigError where one stands twice."""
     for word in words:
         if words.count(word) > 1:
-            raise ConfigError(f"--{flag}: {word} is there twice")
+            raise ConfigError(flag, f"{word} is there twice")
     return words

@@ -31,7 +31,7 @@ class RayPool:
             import ray
         except ImportError:
             raise ConfigError(
-                "--ray_address: Ray is not installed; pip install 'virel_tf[ray]' brings it"
+                "ray_address", "Ray is not installed; pip install 'virel_tf[ray]' brings it"
             ) from None
         try:
             if ":" in address and "/" not in address:  # Ray itself would wait for minutes
@@ -45,13 +45,14 @@ class RayPool:
             )
         except (OSError, ValueError, RuntimeError) as error:
             raise ConfigError(
-                f"--ray_address: no cluster at {address!r} ({str(error).splitlines()[0]}); it must"
-                " be local, auto, or HOST:PORT of a cluster's head"
+                "ray_address",
+                f"no cluster at {address!r} ({str(error).splitlines()[0]}); it must"
+                " be local, auto, or HOST:PORT of a cluster's head",
             ) from None
         lack = lacking_resources(ray.nodes(), cpus, gpus)
         if lack and address == "local":
             ray.shutdown()
-            raise ConfigError(f"{lack}; it must be one that this machine has")
+            raise ConfigError("cpus_per_run", f"{lack}; it must be one that this machine has")
         if lack:  # a cluster may grow
             warn(f"virel-tf: {lack}; the runs wait until one has")
         self._ray = ray
@@ -123,8 +124,7 @@ def lacking_resources(nodes: list[dict[str, Any]], cpus: int, gpus: float) -> st
         return ""
     told = ", ".join(f"{cores:g} and {cards:g}" for cores, cards in sorted(set(have), reverse=True))
     return (
-        f"--cpus_per_run={cpus} --gpus_per_run={gpus:g}: no node has as many cores and GPUs (there"
-        f" are: {told})"
+        f"no node has cpus_per_run={cpus} cores and gpus_per_run={gpus:g} GPUs (there are: {told})"
     )
 
 

@@ -45,7 +45,8 @@ def load_policy(path: str | Path) -> ExportedPolicy:
         (folder / name).is_file() for name in ("saved_model.pb", METADATA)
     ):
         raise ConfigError(
+            None,
             f"{path} holds no exported policy; it must be a folder such as RUN/saved_model/best or "
-            "RUN/saved_model/best/1"
+            "RUN/saved_model/best/1",
         )
     return ExportedPolicy(folder)

@@ -18,7 +18,7 @@ def onnx_files(served: ServedPolicy) -> dict[str, Converted]:
         import tf2onnx
     except ImportError:
         raise ConfigError(
-            "--format: onnx needs the package tf2onnx; install virel_tf[onnx]"
+            "format", "onnx needs the package tf2onnx; install virel_tf[onnx]"
         ) from None
     observation = tf.TensorSpec([None, served.observation_size], name="observation")
     model, _ = tf2onnx.convert.from_function(

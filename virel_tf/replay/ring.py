@@ -63,8 +63,9 @@ class ReplayRing:
         size = 4 * slots * (observation_size + action_size + 3)
         if size > memory():
             raise ConfigError(
-                f"--replay_size: {capacity} transitions of {observation_size} numbers each need "
-                f"{size / 1e9:.0f} GB, and there are {memory() / 1e9:.0f} GB; it must be less"
+                "replay_size",
+                f"{capacity} transitions of {observation_size} numbers each need "
+                f"{size / 1e9:.0f} GB, and there are {memory() / 1e9:.0f} GB; it must be less",
             )
         with tf.device("CPU"):
             self.observation = tf.Variable(tf.zeros([slots, observation_size]), trainable=False)

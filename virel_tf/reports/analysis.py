@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from virel_tf.algorithms.registry import RECIPES
 from virel_tf.experiments.command_line import command_of
+from virel_tf.registry import RECIPES
 from virel_tf.reports import aggregates
 from virel_tf.reports.aggregates import Estimate, mean_interval
 from virel_tf.reports.published import Anchor, Scale, comparable_anchors, scale_of

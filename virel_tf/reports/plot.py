@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from virel_tf.config import did_you_mean
 from virel_tf.errors import ConfigError
 from virel_tf.files import atomic_write, ensure_writable
+from virel_tf.options import did_you_mean
 from virel_tf.reports.analysis import aggregate, follows_epsilon
 from virel_tf.reports.figures import (
     Picture,
@@ -20,7 +20,7 @@ from virel_tf.reports.published import read_anchors
 from virel_tf.reports.runs import Experiment, read_experiment
 
 if TYPE_CHECKING:
-    from virel_tf.commands import PlotOptions
+    from virel_tf.experiments.options import PlotOptions
 
 
 def write_plot(options: PlotOptions) -> tuple[Path, list[str]]:
@@ -32,8 +32,9 @@ def write_plot(options: PlotOptions) -> tuple[Path, list[str]]:
     if options.env:
         if options.env not in experiment.envs:
             raise ConfigError(
-                f"--env: there is no run of {options.env!r}; it must be one of "
-                f"{', '.join(experiment.envs)}" + did_you_mean(options.env, experiment.envs)
+                "env",
+                f"there is no run of {options.env!r}; it must be one of "
+                f"{', '.join(experiment.envs)}" + did_you_mean(options.env, experiment.envs),
             )
         experiment = Experiment(
             experiment.of(options.env),
@@ -53,11 +54,11 @@ def draw(experiment: Experiment, options: PlotOptions) -> Picture:
     if options.figure == "epsilon":
         picture = epsilon_picture(experiment, experiment.envs)
         if picture is None and any(map(follows_epsilon, experiment.groups)):
-            raise ConfigError("--figure=epsilon: no run here has logged epsilon yet")
+            raise ConfigError("figure", "epsilon: no run here has logged epsilon yet")
         if picture is None:
             raise ConfigError(
-                "--figure=epsilon: no run here has a temperature that follows epsilon, as beta's"
-                " does"
+                "figure",
+                "epsilon: no run here has a temperature that follows epsilon, as beta's does",
             )
         return picture
     result = aggregate(experiment, read_anchors(options.anchors), options.bootstrap_samples)
@@ -65,7 +66,8 @@ def draw(experiment: Experiment, options: PlotOptions) -> Picture:
     if options.figure not in pictures:
         variants = "two variants" if options.figure == "improvement" else "a variant"
         raise ConfigError(
-            f"--figure={options.figure}: this takes two seeds of {variants}, in an environment with"
-            " a published return of SAC"
+            "figure",
+            f"{options.figure}: this takes two seeds of {variants}, in an environment with a "
+            "published return of SAC",
         )
     return pictures[options.figure]

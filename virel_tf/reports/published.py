@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from virel_tf.config import environment_family
 from virel_tf.errors import ConfigError
+from virel_tf.presets import environment_family
 from virel_tf.reports.aggregates import Estimate, t_quantile
 
 OWN = Path(__file__).with_name("published.csv")
@@ -76,11 +76,11 @@ def read_anchors(path: str = "") -> list[Anchor]:
                 raise ValueError(f"{anchor.algorithm} after {anchor.steps} steps")
         return anchors
     except OSError as error:
-        raise ConfigError(f"--anchors: cannot read {path}: {error.strerror}") from error
+        raise ConfigError("anchors", f"cannot read {path}: {error.strerror}") from error
     except (KeyError, TypeError, ValueError, csv.Error) as error:
         raise ConfigError(
-            f"--anchors: {path} does not fit ({error}); it must have the columns "
-            f"{', '.join(Anchor._fields)}"
+            "anchors",
+            f"{path} does not fit ({error}); it must have the columns {', '.join(Anchor._fields)}",
         ) from error
 
 

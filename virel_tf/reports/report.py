@@ -7,7 +7,7 @@ import io
 import math
 from pathlib import Path
 
-from virel_tf.commands import ReportOptions
+from virel_tf.experiments.options import ReportOptions
 from virel_tf.files import atomic_write, ensure_writable
 from virel_tf.reports import analysis, page
 from virel_tf.reports.analysis import Aggregate, Table

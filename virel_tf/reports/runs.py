@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from virel_tf.algorithms.registry import RECIPES
 from virel_tf.errors import ConfigError
 from virel_tf.experiments.command_line import own_settings
 from virel_tf.experiments.record import planned_cells
+from virel_tf.registry import RECIPES
 from virel_tf.reports.aggregates import final_score
 from virel_tf.run_folder.identity import (
     changes_numbers,
@@ -134,12 +134,13 @@ def read_runs(folders: list[Path]) -> list[Run]:
     for folder in folders:
         if not folder.is_dir():
             raise ConfigError(
-                f"'{folder}': there is no such folder; it must be one with runs in it"
+                None, f"'{folder}': there is no such folder; it must be one with runs in it"
             )
         found_here = find_runs(folder)
         if not found_here:
             raise ConfigError(
-                f"'{folder}': there is no run in it; a run has a {CONFIG} and a {METRICS}"
+                None,
+                f"'{folder}': there is no run in it; a run has a {CONFIG} and a {METRICS}",
             )
         for run in found_here:
             found.setdefault(run.resolve(), read_run(run))
@@ -148,8 +149,9 @@ def read_runs(folders: list[Path]) -> list[Run]:
         first = cells.setdefault(identity(run.settings), run)
         if first is not run:
             raise ConfigError(
+                None,
                 f"'{first.folder}' and '{run.folder}' are the same run, {run.env} {run.variant}"
-                f" seed {run.seed} with the same settings; leave one of them out"
+                f" seed {run.seed} with the same settings; leave one of them out",
             )
     return list(found.values())
 
@@ -160,7 +162,8 @@ def read_run(folder: Path) -> Run:
     missing = lacking_identity(saved)
     if missing:
         raise ConfigError(
-            f"'{folder / CONFIG}' does not say the run's {', '.join(missing)}, or not as it should"
+            None,
+            f"'{folder / CONFIG}' does not say the run's {', '.join(missing)}, or not as it should",
         )
     return Run(folder, with_default_settings(saved), read_rows(folder)[1])
 
@@ -243,7 +246,7 @@ def read_experiment(folders: list[Path]) -> Experiment:
     groups = group_runs(with_planned(read_runs(folders), folders))
     compared = [group for group in map(without_left_out, groups) if group.runs]
     if not compared:
-        raise ConfigError(f"'{folders[0]}': no run in it has been evaluated yet")
+        raise ConfigError(None, f"'{folders[0]}': no run in it has been evaluated yet")
     return Experiment(compared, missing_cells(groups))
 
 

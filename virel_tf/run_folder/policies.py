@@ -133,8 +133,9 @@ def read_weights(run_dir: str | Path, which: str) -> SavedWeights:
     path = policy_path(run_dir, which)
     if not path.is_file():
         raise ConfigError(
-            f"--run_dir: {run_dir} holds no {which} policy yet ({path.name} comes with the first "
-            f"{'evaluation' if which == 'best' else 'checkpoint'})"
+            "run_dir",
+            f"{run_dir} holds no {which} policy yet ({path.name} comes with the first "
+            f"{'evaluation' if which == 'best' else 'checkpoint'})",
         )
     return read_policy(path)
 
@@ -144,8 +145,9 @@ def read_checkpointed(run_dir: str | Path, step: int) -> SavedWeights:
     kept = CheckpointStore(checkpoints_folder(run_dir)).kept()
     if step not in kept:
         raise ConfigError(
-            f"--policy: {run_dir} keeps no checkpoint of step {step}; it must be one of "
-            f"{', '.join([*POLICIES, *map(str, kept)])}"
+            "policy",
+            f"{run_dir} keeps no checkpoint of step {step}; it must be one of "
+            f"{', '.join([*POLICIES, *map(str, kept)])}",
         )
     names = read_info(kept[step])[POLICY_ARRAYS]
     return SavedWeights.of_checkpoint(kept[step], step, read_arrays(kept[step]), names)

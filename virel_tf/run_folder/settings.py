@@ -7,10 +7,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-from virel_tf.algorithms.registry import RECIPES
 from virel_tf.config import Config
 from virel_tf.errors import ConfigError
 from virel_tf.files import atomic_write
+from virel_tf.registry import RECIPES
 from virel_tf.run_folder.paths import CONFIG
 
 FORMAT = (
@@ -30,15 +30,16 @@ def read_settings(folder: Path) -> dict[str, Any]:
     try:
         saved = json.loads(path.read_text())
     except (OSError, ValueError) as error:
-        raise ConfigError(f"{path} cannot be read: {error}") from error
+        raise ConfigError(None, f"{path} cannot be read: {error}") from error
     if not isinstance(saved, dict):
-        raise ConfigError(f"{path} is damaged: it does not hold settings")
+        raise ConfigError(None, f"{path} is damaged: it does not hold settings")
     found = saved.pop("format", None)
     if found != FORMAT or isinstance(found, bool):
         kind = "without a format number" if found is None else f"of format {found!r}"
         raise ConfigError(
+            None,
             f"{folder} is a run's folder {kind}, made by another version of virel_tf; "
-            f"this version reads format {FORMAT} alone"
+            f"this version reads format {FORMAT} alone",
         )
     return saved
 
@@ -48,12 +49,13 @@ def read_config(folder: Path) -> dict[str, Any]:
     try:
         saved = read_settings(folder)
     except ConfigError as error:
-        raise ConfigError(f"--run_dir: {error}") from error
+        raise ConfigError("run_dir", error.message) from error
     unknown = sorted(set(saved) - {field.name for field in dataclasses.fields(Config)})
     if unknown:
         raise ConfigError(
-            f"--run_dir: {folder / CONFIG} is of another version, with settings this one does not"
-            f" have: {', '.join(unknown)}"
+            "run_dir",
+            f"{folder / CONFIG} is of another version, with settings this one does not have: "
+            f"{', '.join(unknown)}",
         )
     return {field.name: field.default for field in dataclasses.fields(Config)} | saved
 
@@ -64,13 +66,13 @@ def read_run(run_dir: str | Path) -> Config:
     ConfigError where there is no run, or one of a variant that this process does not have.
     """
     if not (Path(run_dir) / CONFIG).is_file():
-        raise ConfigError(f"--run_dir: {run_dir} holds no run (no {CONFIG} there)")
+        raise ConfigError("run_dir", f"{run_dir} holds no run (no {CONFIG} there)")
     saved = read_config(Path(run_dir))
     if saved["variant"] not in RECIPES:
         raise ConfigError(
-            f"--run_dir: {run_dir} is a run of {saved['variant']!r}, which does not ship with the"
-            " package; call virel_tf.register, as its training did, and this command's function"
-            " from Python"
+            "run_dir",
+            f"{run_dir} is a run of {saved['variant']!r}, which does not ship with the package; call "
+            "virel_tf.register, as its training did, and this command's function from Python",
         )
     return Config(**saved)
 
@@ -81,7 +83,7 @@ def differences(old: dict[str, Any], new: Config) -> list[str]:
     for field in dataclasses.fields(new):
         value = getattr(new, field.name)
         if not field.metadata["may_change"] and old.get(field.name, field.default) != value:
-            lines.append(f"--{field.name}: {old.get(field.name, field.default)} -> {value}")
+            lines.append(f"{field.name}: {old.get(field.name, field.default)} -> {value}")
     return lines
 
 
@@ -91,13 +93,16 @@ def refuse_other_run(config: Config, folder: Path) -> None:
         return
     if config.resume == "never":
         raise ConfigError(
-            f"--resume=never: {folder} holds a run already; give another --run_dir or remove it"
+            "resume",
+            f"'never' is not allowed, since {folder} holds a run already; give another folder or "
+            "remove it",
         )
     changes = differences(read_config(folder), config)
     if changes:
         raise ConfigError(
-            f"--run_dir: {folder} holds a run with other settings ({'; '.join(changes)}); "
-            "give those again, or another --run_dir"
+            "run_dir",
+            f"{folder} holds a run with other settings ({'; '.join(changes)}); give those again, "
+            "or another folder",
         )
 
 
@@ -110,6 +115,7 @@ def refuse_other_recipe(config: Config, folder: Path, saved: dict[str, str]) -> 
     ]
     if changes:
         raise ConfigError(
-            f"--run_dir: {folder} holds a run of {config.variant} made of other parts "
-            f"({'; '.join(changes)}); give another --run_dir"
+            "run_dir",
+            f"{folder} holds a run of {config.variant} made of other parts "
+            f"({'; '.join(changes)}); give another folder",
         )

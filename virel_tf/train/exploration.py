@@ -45,7 +45,8 @@ class OrnsteinUhlenbeck:
     """
 
     def __init__(self, config: Config, actor: Actor, action_size: int) -> None:
-        self.actor, self.theta, self.sigma = actor, config.ou_theta, config.ou_sigma
+        recipe = config.recipe
+        self.actor, self.theta, self.sigma = actor, recipe.ou_theta, recipe.ou_sigma
         self.state = np.zeros([config.num_envs, action_size], np.float32)
 
     def act(self, observation: np.ndarray, random: np.random.Generator) -> np.ndarray:
@@ -63,7 +64,8 @@ class GaussianNoise:
     """mu_theta(s) + sigma noise, independent from step to step (Fujimoto et al. 2018)."""
 
     def __init__(self, config: Config, actor: Actor, action_size: int) -> None:
-        self.actor, self.sigma, self.action_size = actor, config.exploration_sigma, action_size
+        self.actor, self.action_size = actor, action_size
+        self.sigma = config.recipe.exploration_sigma
         self.state = np.zeros([config.num_envs, 0], np.float32)
 
     def act(self, observation: np.ndarray, random: np.random.Generator) -> np.ndarray:

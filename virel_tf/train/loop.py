@@ -82,7 +82,7 @@ class Training:
         elif policy_path(folder, "last").exists():  # which is written after a checkpoint
             raise RunError(
                 f"{folder} holds a run whose checkpoints are gone, so it cannot go on; give another"
-                " --run_dir, or remove that folder to start afresh"
+                " folder, or remove that folder to start afresh"
             )
         write_settings(folder, config)
         record_versions(folder, self.run.step)
@@ -101,7 +101,7 @@ class Training:
         foreign = self.run.envs[0].foreign_state
         if foreign:
             self.progress.message(
-                f"--env: {self.config.env} keeps state that cannot be saved ({', '.join(foreign)});"
+                f"{self.config.env} keeps state that cannot be saved ({', '.join(foreign)});"
                 " a resumed run will differ from an uninterrupted one"
             )
         before = saved = self.start_step

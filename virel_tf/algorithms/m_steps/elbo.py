@@ -30,7 +30,7 @@ class FullElbo(MStep):
         self, config: Config, critics: Critics, parameters: list[tf.Variable], loss: Loss
     ) -> None:
         super().__init__(config, critics, parameters, loss)
-        self.next_actions = 2 * config.boltzmann_actions
+        self.next_actions = 2 * critics.recipe.boltzmann_actions
 
     def __call__(self, inputs: MStepInputs) -> MStepResult:
         """One M-step."""
@@ -44,8 +44,8 @@ class FullElbo(MStep):
                 tf.concat(independent, 0) - predictions,
                 tf.tile(variance, [len(targets)]),
                 at_least(inputs.epsilon),
-                self.config.epsilon_c,
-                self.config.epsilon_p,
+                self.critics.recipe.epsilon_c,
+                self.critics.recipe.epsilon_p,
             )
         gradients = tape.gradient(step, self.parameters)
         return self.result(inputs, Regression(qs.predictions, targets), gradients)
@@ -64,7 +64,7 @@ class FullElbo(MStep):
         Each from half of the actions at s'.
         """
         batch = inputs.batch
-        shape = [-1, 2, self.config.boltzmann_actions]
+        shape = [-1, 2, self.critics.recipe.boltzmann_actions]
         q = tf.reshape(minimum(qs.next_qs), shape)
         log_prob = tf.reshape(qs.next_sample.log_prob, shape)
         weights = importance_weights(q, log_prob, at_least(inputs.epsilon))

@@ -23,7 +23,7 @@ class Projected(MStep):
     ) -> None:
         super().__init__(config, critics, parameters, loss)
         self.zeta = [tf.Variable(tf.zeros_like(p), trainable=False) for p in parameters]
-        self.optimiser = FusedAdam(self.zeta, config.zeta_learning_rate)
+        self.optimiser = FusedAdam(self.zeta, critics.recipe.zeta_learning_rate)
         self.variables = [*self.zeta, *self.optimiser.variables]
 
     def __call__(self, inputs: MStepInputs) -> MStepResult:

@@ -13,18 +13,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from virel_tf.algorithms.registry import variants_table
-from virel_tf.config import (
-    GRID,
-    POLICIES,
-    POOL,
-    RUN,
-    Config,
-    did_you_mean,
-    option,
-    starting_from_preset,
-)
+from virel_tf.config import POLICIES, RUN, Config, starting_from_preset
 from virel_tf.errors import ConfigError
+from virel_tf.experiments.options import (
+    TRAINING_FLAGS,
+    ExperimentOptions,
+    PlotOptions,
+    ReportOptions,
+)
+from virel_tf.options import did_you_mean, flags_of, option
+from virel_tf.registry import variants_table
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,17 +45,18 @@ class EvaluateOptions:
     def __post_init__(self) -> None:
         if not self.run_dir and self.policy in POLICIES:
             raise ConfigError(
-                "--run_dir: evaluate needs it, or --policy=PATH; it must be the folder a training"
-                " run wrote to"
+                "run_dir",
+                "evaluate needs it, or policy=PATH; it must be the folder a training run wrote to",
             )
         if self.run_dir and self.policy not in POLICIES:
             raise ConfigError(
-                f"--policy: {self.policy!r} is not allowed with --run_dir; it must be one of "
-                f"{', '.join(POLICIES)}" + did_you_mean(self.policy, POLICIES)
+                "policy",
+                f"{self.policy!r} is not allowed with run_dir; it must be one of "
+                f"{', '.join(POLICIES)}" + did_you_mean(self.policy, POLICIES),
             )
         if self.video and not self.video.lower().endswith((".mp4", ".gif")):
             raise ConfigError(
-                f"--video: {self.video!r} is not allowed; it must end in .mp4 or .gif"
+                "video", f"{self.video!r} is not allowed; it must end in .mp4 or .gif"
             )
 
 
@@ -85,9 +84,10 @@ class ExportOptions:
         need_run(self.run_dir, "export")
         if self.policy not in POLICIES and not self.policy.isdecimal():
             raise ConfigError(
-                f"--policy: {self.policy!r} is not allowed; it must be one of"
+                "policy",
+                f"{self.policy!r} is not allowed; it must be one of"
                 f" {', '.join(POLICIES)}, or the step of a checkpoint that the run keeps"
-                + did_you_mean(self.policy, POLICIES)
+                + did_you_mean(self.policy, POLICIES),
             )
 
 
@@ -96,7 +96,7 @@ class ExportOptions:
 class BenchmarkOptions(Config):
     """The flags of `virel-tf benchmark`: those of training, and how long to measure."""
 
-    seconds: float = option(20.0, RUN, "seconds to measure for", above=0)
+    seconds: float = option(20.0, RUN, "seconds to measure for", above=0, first=True)
 
     @property
     def config(self) -> Config:
@@ -104,35 +104,6 @@ class BenchmarkOptions(Config):
         return Config(
             **{field.name: getattr(self, field.name) for field in dataclasses.fields(Config)}
         )
-
-
-@dataclasses.dataclass(frozen=True)
-class ExperimentOptions:
-    """The flags of `virel-tf experiment` beside those of training."""
-
-    envs: str = option("InvertedPendulum-v4", GRID, "gymnasium ids, separated by commas")
-    variants: str = option("virel,beta,sac", GRID, "algorithms, separated by commas")
-    seeds: str = option(
-        "5", GRID, "how many seeds, counted from 1; or which, as in 3,5,8 (one alone: 7,)"
-    )
-    sweep: str = option(
-        "",
-        GRID,
-        "flags of training and their values, as in tau=0.001,0.005 (several: separated by "
-        "semicolons)",
-    )
-    out: str = option(
-        "runs", GRID, "folder of the runs: OUT/ENV/VARIANT/seedSEED, as single runs have it"
-    )
-    cpus_per_run: int = option(1, POOL, "cores for each run", least=1)
-    jobs: int = option(0, POOL, "most runs at a time (0: as many as the cores hold)", least=0)
-    ray_address: str = option(
-        "",
-        POOL,
-        "run on Ray: auto, local, or the address of a cluster's head (needs the extra "
-        "ray, and OUT on storage that all machines share)",
-    )
-    gpus_per_run: float = option(0.0, POOL, "with Ray: GPUs for each run", least=0)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -151,7 +122,7 @@ def need_run(run_dir: str, command: str) -> None:
     """ConfigError where no run is named."""
     if not run_dir:
         raise ConfigError(
-            f"--run_dir: {command} needs it; it must be the folder a training run wrote to"
+            "run_dir", f"{command} needs it; it must be the folder a training run wrote to"
         )
 
 
@@ -165,61 +136,6 @@ class TheoryOptions:
     """The flags of `virel-tf theory`."""
 
     out: str = option("theory", RUN, "folder to write theory.html and its figures to")
-
-
-RUNS_HELP = "folders with runs in or below them, such as runs"
-FIGURES = ("curves", "iqm", "profiles", "improvement", "epsilon")
-PICTURES = (".png", ".svg", ".pdf")
-
-
-@dataclasses.dataclass(frozen=True)
-class ReportOptions:
-    """The words and flags of `virel-tf report`."""
-
-    runs: tuple[str, ...] = option((), RUN, RUNS_HELP)
-    out: str = option(
-        "", RUN, "folder to write report.html, figures/ and tables/ to (default RUNS/report)"
-    )
-    title: str = option("Runs compared", RUN, "what stands on top of the page")
-    bootstrap_samples: int = option(
-        2000, RUN, "resamples behind the intervals of aggregates", least=100
-    )
-    anchors: str = option("", RUN, "CSV file of published returns to use instead of its own")
-
-    def __post_init__(self) -> None:
-        need_runs(self.runs, "report")
-
-
-@dataclasses.dataclass(frozen=True)
-class PlotOptions:
-    """The words and flags of `virel-tf plot`."""
-
-    runs: tuple[str, ...] = option((), RUN, RUNS_HELP)
-    out: str = option("figure.png", RUN, "file to write, .png, .svg or .pdf")
-    figure: str = option("curves", RUN, "what to draw", choices=FIGURES)
-    env: str = option("", RUN, "draw this environment alone (default: all there are)")
-    bootstrap_samples: int = option(
-        2000, RUN, "resamples behind the intervals of aggregates", least=100
-    )
-    anchors: str = option("", RUN, "CSV file of published returns to use instead of its own")
-
-    def __post_init__(self) -> None:
-        need_runs(self.runs, "plot")
-        if (
-            Path(self.out).suffix.lower() not in PICTURES
-        ):  # a name that is nothing but .png has none
-            raise ConfigError(
-                f"--out: {self.out!r} is not allowed; it must be a file's name that ends in "
-                f"{', '.join(PICTURES)}"
-            )
-
-
-def need_runs(runs: tuple[str, ...], command: str) -> None:
-    """ConfigError where no folder is named."""
-    if not runs:
-        raise ConfigError(
-            f"RUNS: {command} needs them; they must be {RUNS_HELP}, as in virel-tf {command} runs"
-        )
 
 
 def run_report(options: ReportOptions) -> int:
@@ -333,14 +249,8 @@ class Command(NamedTuple):
     @property
     def flags(self) -> tuple[dataclasses.Field, ...]:
         """All flags."""
-        return dataclasses.fields(self.options) + self.handed_on
+        return flags_of(self.options) + self.handed_on
 
-
-# What a cell of a grid says itself, or what an experiment says for all.
-CELL_FLAGS = ("env", "variant", "seed", "run_dir", "resume", "threads")
-TRAINING_FLAGS = tuple(
-    field for field in dataclasses.fields(Config) if field.name not in CELL_FLAGS
-)
 
 COMMANDS = {
     "train": Command(

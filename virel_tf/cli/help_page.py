@@ -7,16 +7,17 @@ import textwrap
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from virel_tf.config import WORDS
+from virel_tf.config import Config
+from virel_tf.options import WORDS, flags_of
 
 if TYPE_CHECKING:
-    from virel_tf.commands import Command
+    from virel_tf.cli.commands import Command
 
 
-def help_page(name: str, commands: Mapping[str, Command]) -> str:
-    """What `virel-tf NAME --help` prints: at most 100 columns wide."""
+def help_page(name: str, commands: Mapping[str, Command], full: bool = False) -> str:
+    """What `virel-tf NAME --help` prints, or, in `full`, --helpfull: at most 100 columns wide."""
     command = commands[name]
-    words = [field for field in dataclasses.fields(command.options) if field.type == WORDS]
+    words = [field for field in command.flags if field.type == WORDS]
     usage = (
         " ".join([name, *(f"{field.name.upper()}..." for field in words)]) if words else "[COMMAND]"
     )
@@ -26,14 +27,15 @@ def help_page(name: str, commands: Mapping[str, Command]) -> str:
         f"Usage: virel-tf {usage} [--flag=value ...]",
         "",
         "Commands:",
-        *(f"  {other:<11}{commands[other].summary}" for other in commands),
+        *(f"  {other:<12}{commands[other].summary}" for other in commands),
         "  virel-tf COMMAND --help shows a command's own flags, --version the version.",
         "",
         "Example:",
         f"  {command.example}",
     ]
     lines += [f"  {field.name.upper()} are {field.metadata['help']}." for field in words]
-    fields = [field for field in command.flags if field not in words]
+    every = [field for field in command.flags if field not in words]
+    fields = every if full else [field for field in every if shown_first(field)]
     if fields:
         lines += [
             "",
@@ -42,11 +44,16 @@ def help_page(name: str, commands: Mapping[str, Command]) -> str:
                 " one on each line."
             ),
         ]
-    if any(field.type == "bool" for field in fields):
+    if len(fields) < len(every):
         lines.append(
-            "--xla means --xla=true, --noxla means --xla=false. Whole numbers may be written 1e5 or"
-            " 100_000."
+            f"These are {len(fields)} of {len(every)}; virel-tf {name} --helpfull shows all."
         )
+    switches = [field.name for field in fields if field.type == "bool"]
+    if switches:
+        switch = min(switches, key=len)
+        lines.append(f"--{switch} means --{switch}=true, --no{switch} means --{switch}=false.")
+    if any(field.type == "int" for field in fields):
+        lines.append("Whole numbers may be written 1e5 or 100_000.")
     if any(field.name == "preset" for field in fields):
         lines.append("A preset's values replace these defaults; flags that are given replace both.")
     for group in dict.fromkeys(field.metadata["group"] for field in fields):
@@ -55,6 +62,11 @@ def help_page(name: str, commands: Mapping[str, Command]) -> str:
             if field.metadata["group"] == group:
                 lines.append(help_entry(field))
     return "\n".join(lines)
+
+
+def shown_first(field: dataclasses.Field) -> bool:
+    """Whether --help shows the flag: some of training's, and all of the other commands'."""
+    return field.metadata["first"] or field not in flags_of(Config)
 
 
 def help_entry(field: dataclasses.Field) -> str:

@@ -18,6 +18,9 @@ arguments:
 | policy_q | what the policy climbs: the minimum or the mean of the Qs | |
 | m_step | direct, residual, gtd2, tdc, elbo (`algorithms/m_steps/`) | (prediction, target) -> loss |
 
+Numbers that belong to one part are fields too, such as the noise of an exploration. No flag sets
+them; a variant of one's own may have other values.
+
 This module and the registry import nothing of TensorFlow, so the command line can list variants at
 once.
 """
@@ -25,14 +28,11 @@ once.
 from __future__ import annotations
 
 import dataclasses
-import itertools
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from virel_tf.errors import ConfigError
-
-if TYPE_CHECKING:
-    from virel_tf.config import Config
+from virel_tf.options import check_options, option
 
 Part = str | Callable[..., Any]
 
@@ -50,6 +50,7 @@ NAMES = {
     "target_noise": ("none", "clipped"),
     "policy_q": ("minimum", "mean"),
 }
+EPSILON, NUMBERS = "epsilon, the residual error", "numbers of one part"
 TAKES_FUNCTIONS = ("critics", "e_step", "temperature", "m_step")
 
 
@@ -71,13 +72,69 @@ class Recipe:
         0  # how many of the Qs, drawn anew for each update, a target takes the minimum of; 0: all
     )
     policy_period: int = 1  # updates from one E-step to the next
+
+    epsilon_c: float = option(
+        2.0, EPSILON, "c in epsilon = c/p |T Q - Q|_p^p (2: Algorithm 2's mean square)", above=0
+    )
+    epsilon_p: float = option(2.0, EPSILON, "p in the same; 1 has the units of the reward", least=1)
+    epsilon_value: str = option(
+        "target",
+        EPSILON,
+        "V inside epsilon: the target network's (Algorithm 2) or the online one's",
+        choices=("target", "online"),
+    )
+    epsilon_warmup: str = option(
+        "alpha",
+        EPSILON,
+        "until epsilon_samples steps were taken: the temperature is alpha (alpha), epsilon counts "
+        "as 1 (one; the authors' code), or epsilon is estimated at once (none)",
+        choices=("alpha", "one", "none"),
+    )
+    epsilon_critics: str = option(
+        "each",
+        EPSILON,
+        "with several hard Qs: epsilon of each, averaged, or of their minimum",
+        choices=("each", "minimum"),
+    )
+    climb_steps: int = option(
+        5, NUMBERS, "optimal_q: steps up Q from the policy's action", least=1, most=100
+    )
+    zeta_learning_rate: float = option(3e-4, NUMBERS, "gtd2, tdc: Adam step size of zeta", above=0)
+    boltzmann_actions: int = option(
+        8, NUMBERS, "elbo: actions per state that stand for the Boltzmann policy", least=2
+    )
+    soft_reward_scale: float = option(
+        0.0,
+        NUMBERS,
+        "hard and soft critics: factor on the soft ones' rewards (0: follows rewards and entropy "
+        "so that the means of both kinds align)",
+        least=0,
+    )
+    prior_period: int = option(
+        100, NUMBERS, "old_policy: updates after which the present policy replaces it", least=1
+    )
+    ou_theta: float = option(
+        0.15, NUMBERS, "how fast Ornstein-Uhlenbeck noise returns to 0, per step", least=0, most=1
+    )
+    ou_sigma: float = option(
+        0.2, NUMBERS, "deviation of what is added to that noise, per step", least=0
+    )
+    exploration_sigma: float = option(
+        0.1, NUMBERS, "gaussian exploration: deviation of the noise on actions", least=0
+    )
+    target_noise_sigma: float = option(
+        0.2, NUMBERS, "clipped target noise: deviation of the noise on the next action", least=0
+    )
+    target_noise_clip: float = option(0.5, NUMBERS, "bound of that noise", least=0)
     about: str = ""
 
     def __post_init__(self) -> None:
+        check_options(self)
         if not self.critics or isinstance(self.critics, str):
             raise ConfigError(
+                None,
                 f"recipe: critics={self.critics!r} is not allowed; it must be a tuple such as"
-                " ('hard',)"
+                " ('hard',)",
             )
         for field, names in NAMES.items():
             value = getattr(self, field)
@@ -86,24 +143,28 @@ class Recipe:
                     field in TAKES_FUNCTIONS and callable(getattr(part, "loss", part))
                 ):
                     raise ConfigError(
+                        None,
                         f"recipe: {field}={part!r} is not allowed; it must be one of"
                         f" {', '.join(names)}"
-                        + (", or a function" if field in TAKES_FUNCTIONS else "")
+                        + (", or a function" if field in TAKES_FUNCTIONS else ""),
                     )
         if self.policy_period < 1:
             raise ConfigError(
-                f"recipe: policy_period={self.policy_period} is not allowed; it must be at least 1"
+                None,
+                f"recipe: policy_period={self.policy_period} is not allowed; it must be at least 1",
             )
         if not 0 <= self.target_subset <= len(self.critics):
             raise ConfigError(
+                None,
                 f"recipe: target_subset={self.target_subset} is not allowed; it must be from 0 to"
-                f" the number of critics, {len(self.critics)}"
+                f" the number of critics, {len(self.critics)}",
             )
         if fault := clash(vars(self)):
             field, why, allowed = fault
             raise ConfigError(
+                None,
                 f"recipe: {field}={getattr(self, field)!r} is not allowed with {why}; it must be"
-                f" one of {', '.join(allowed)}"
+                f" one of {', '.join(allowed)}",
             )
 
     def parts(self) -> dict[str, str]:
@@ -207,36 +268,3 @@ def clash(parts: Mapping[str, Any]) -> tuple[str, str, tuple[str, ...]] | None:
         if applies and isinstance(parts[field], str) and parts[field] not in allowed:
             return field, why, allowed
     return None
-
-
-def adjusted(recipe: Recipe, config: Config) -> Recipe:
-    """The recipe with the parts that settings exchange.
-
-    Critics, m_step, e_step, temperature, bootstrap and more.
-    """
-    changes: dict[str, Any] = {}
-    if config.critics:
-        kinds = len(set(recipe.critics))
-        if config.critics < kinds:
-            raise ConfigError(
-                f"--critics: {config.critics} is not allowed with --variant={config.variant}, whose"
-                f" critics are {recipe.parts()['critics']}; it must be 0 or at least {kinds}"
-            )
-        changes["critics"] = tuple(
-            itertools.islice(itertools.cycle(recipe.critics), config.critics)
-        )
-    for field in ("m_step", "e_step", "temperature", "bootstrap"):
-        if getattr(config, field) != "variant":
-            changes[field] = getattr(config, field)
-    if config.policy_period:
-        changes["policy_period"] = config.policy_period
-    critics = changes.get("critics", recipe.critics)
-    if config.target_subset or recipe.target_subset > len(critics):
-        changes["target_subset"] = min(config.target_subset or recipe.target_subset, len(critics))
-    if fault := clash({**vars(recipe), **changes}):
-        field, why, allowed = fault
-        raise ConfigError(
-            f"--{field}: {changes[field]!r} is not allowed with --variant={config.variant}, which"
-            f" has {why}; it must be one of variant, {', '.join(allowed)}"
-        )
-    return dataclasses.replace(recipe, **changes)

@@ -5,8 +5,8 @@ A new one is one more entry; fields left out are virel's (see `Recipe`).
 
 from __future__ import annotations
 
-from virel_tf.algorithms.recipe import Recipe
 from virel_tf.errors import ConfigError
+from virel_tf.recipe import Recipe
 
 RECIPES: dict[str, Recipe] = {
     "virel": Recipe(about="VIREL, Algorithm 1: entropy scaled by a constant"),
@@ -84,7 +84,7 @@ def register(name: str, recipe: Recipe) -> None:
     as they are.
     """
     if name in SHIPPED:
-        raise ConfigError(f"register: {name!r} is not allowed; it ships with the package")
+        raise ConfigError(None, f"register: {name!r} is not allowed; it ships with the package")
     RECIPES[name] = recipe
 
 

@@ -1,0 +1,102 @@
+"""The settings of the commands about many runs."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+from virel_tf.config import RUN, Config
+from virel_tf.errors import ConfigError
+from virel_tf.options import flags_of, option
+
+GRID, POOL = "grid", "where the runs run"
+
+# What a cell of a grid says itself, or what an experiment says for all.
+CELL_FLAGS = ("env", "variant", "seed", "run_dir", "resume", "threads")
+TRAINING_FLAGS = tuple(field for field in flags_of(Config) if field.name not in CELL_FLAGS)
+
+
+@dataclasses.dataclass(frozen=True)
+class ExperimentOptions:
+    """The flags of `virel-tf experiment` beside those of training."""
+
+    envs: str = option("InvertedPendulum-v4", GRID, "gymnasium ids, separated by commas")
+    variants: str = option("virel,beta,sac", GRID, "algorithms, separated by commas")
+    seeds: str = option(
+        "5", GRID, "how many seeds, counted from 1; or which, as in 3,5,8 (one alone: 7,)"
+    )
+    sweep: str = option(
+        "",
+        GRID,
+        "flags of training and their values, as in tau=0.001,0.005 (several: separated by "
+        "semicolons)",
+    )
+    out: str = option(
+        "runs", GRID, "folder of the runs: OUT/ENV/VARIANT/seedSEED, as single runs have it"
+    )
+    cpus_per_run: int = option(1, POOL, "cores for each run", least=1)
+    jobs: int = option(0, POOL, "most runs at a time (0: as many as the cores hold)", least=0)
+    ray_address: str = option(
+        "",
+        POOL,
+        "run on Ray: auto, local, or the address of a cluster's head (needs the extra "
+        "ray, and OUT on storage that all machines share)",
+    )
+    gpus_per_run: float = option(0.0, POOL, "with Ray: GPUs for each run", least=0)
+
+
+RUNS_HELP = "folders with runs in or below them, such as runs"
+FIGURES = ("curves", "iqm", "profiles", "improvement", "epsilon")
+PICTURES = (".png", ".svg", ".pdf")
+
+
+@dataclasses.dataclass(frozen=True)
+class ReportOptions:
+    """The words and flags of `virel-tf report`."""
+
+    runs: tuple[str, ...] = option((), RUN, RUNS_HELP)
+    out: str = option(
+        "", RUN, "folder to write report.html, figures/ and tables/ to (default RUNS/report)"
+    )
+    title: str = option("Runs compared", RUN, "what stands on top of the page")
+    bootstrap_samples: int = option(
+        2000, RUN, "resamples behind the intervals of aggregates", least=100
+    )
+    anchors: str = option("", RUN, "CSV file of published returns to use instead of its own")
+
+    def __post_init__(self) -> None:
+        need_runs(self.runs, "report")
+
+
+@dataclasses.dataclass(frozen=True)
+class PlotOptions:
+    """The words and flags of `virel-tf plot`."""
+
+    runs: tuple[str, ...] = option((), RUN, RUNS_HELP)
+    out: str = option("figure.png", RUN, "file to write, .png, .svg or .pdf")
+    figure: str = option("curves", RUN, "what to draw", choices=FIGURES)
+    env: str = option("", RUN, "draw this environment alone (default: all there are)")
+    bootstrap_samples: int = option(
+        2000, RUN, "resamples behind the intervals of aggregates", least=100
+    )
+    anchors: str = option("", RUN, "CSV file of published returns to use instead of its own")
+
+    def __post_init__(self) -> None:
+        need_runs(self.runs, "plot")
+        if (
+            Path(self.out).suffix.lower() not in PICTURES
+        ):  # a name that is nothing but .png has none
+            raise ConfigError(
+                "out",
+                f"{self.out!r} is not allowed; it must be a file's name that ends in "
+                f"{', '.join(PICTURES)}",
+            )
+
+
+def need_runs(runs: tuple[str, ...], command: str) -> None:
+    """ConfigError where no folder is named."""
+    if not runs:
+        raise ConfigError(
+            "runs",
+            f"{command} needs them; they must be {RUNS_HELP}, as in virel-tf {command} runs",
+        )
