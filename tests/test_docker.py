@@ -129,7 +129,7 @@ def test_compose_watches_and_serves_the_folder_that_is_trained_into(settings):
     run = Path(parse_config(shlex.split(train["command"])).run_dir).relative_to(mount(train)[1])
     assert f"--logdir={mount(tensorboard)[1]}" in tensorboard["entrypoint"]
     assert (
-        f"--model_base_path={Path(mount(serving)[1]) / run / 'policy' / 'best'}"
+        f"--model_base_path={Path(mount(serving)[1]) / run / 'saved_model' / 'best'}"
         in serving["command"].split()
     )
 
