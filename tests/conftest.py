@@ -60,7 +60,7 @@ def humanoid(request, tmp_path_factory) -> UntrainedRun:
         preset=request.param,
         normalise_observations=True,
         reward_scale=2.5,
-        return_deviation=4.0,
+        reward_divisor=4.0,
     )
     export_run(run.folder)
     return run

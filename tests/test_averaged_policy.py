@@ -73,7 +73,7 @@ def test_the_averaged_policy_is_what_is_saved(tmp_path):
     save_policy(tmp_path / "last.npz", learner.evaluated_policy, 4, learner.critics.online)
     state = learner.state()
     names = names_in_checkpoint(
-        learner.evaluated_policy, learner.critics.online, learner.return_deviation, state
+        learner.evaluated_policy, learner.critics.online, learner.reward_divisor, state
     )
     arrays = {name: variable.numpy() for name, variable in state.items()}
     for saved in (

@@ -62,7 +62,7 @@ def endless_run(monkeypatch, preset: str, truncation_terminates: bool) -> float:
     if critics.vs:
         return float(critics.vs[0](observation)[0])
     scaled = min(float(q(observation, np.zeros([1, 1], np.float32))[0]) for q in critics.qs)
-    return scaled * float(run.learner.return_deviation)
+    return scaled * float(run.learner.reward_divisor)
 
 
 @pytest.mark.slow

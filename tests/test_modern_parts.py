@@ -79,7 +79,7 @@ def test_the_deviation_goes_on_where_it_was_saved():
 
 def test_scaled_rewards_reach_the_td_target():
     learner = make_learner(variant="virel", reward_scaling="return", reward_scale=3.0)
-    learner.return_deviation.assign(4.0)
+    learner.reward_divisor.assign(4.0)
     assert update(learner)["q_loss"] == pytest.approx(0.5 * (0.75 + 0.99 * 0.6 - Q) ** 2, rel=1e-5)
 
 
@@ -103,7 +103,7 @@ def test_a_run_finds_the_deviation_of_its_own_rewards(num_envs):
         pass
     run.close()
     within = [(1 - 0.99**t) / 0.01 for t in range(1, 11)]
-    assert run.learner.return_deviation.numpy() == pytest.approx(np.std(within), rel=1e-5)
+    assert run.learner.reward_divisor.numpy() == pytest.approx(np.std(within), rel=1e-5)
 
 
 # ---------------------------------------------------------------- epsilon(s)

@@ -149,7 +149,7 @@ def test_the_values_a_run_exports_are_in_the_environment_s_rewards(modern, which
         export_run(modern, which)
     config, weights = read_run(modern), read_weights(modern, which)
     assert (config.reward_scaling, config.reward_scale) == ("return", 1.0)
-    assert abs(weights.return_deviation - 1) > 0.1
+    assert abs(weights.reward_divisor - 1) > 0.1
     env = make_env(config.env)
     critics = restore_critics(config, env, weights)
     random = np.random.default_rng(0)
@@ -161,11 +161,11 @@ def test_the_values_a_run_exports_are_in_the_environment_s_rewards(modern, which
         "q"
     ]
     least = np.min([q(observation, action).numpy() for q in critics.qs], axis=0)
-    np.testing.assert_allclose(q, least * weights.return_deviation, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(q, least * weights.reward_divisor, rtol=1e-4, atol=1e-4)
     if which != "best":
         state = max((modern / "checkpoints").glob("step-*")) / "state.npz"
-        deviation = float(np.load(state)["learner/return_deviation"])
-        assert weights.return_deviation == pytest.approx(deviation)
+        deviation = float(np.load(state)["learner/reward_divisor"])
+        assert weights.reward_divisor == pytest.approx(deviation)
 
 
 def test_the_policy_of_any_kept_checkpoint_can_be_exported(uninterrupted):

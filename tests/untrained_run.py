@@ -28,7 +28,7 @@ class UntrainedRun(NamedTuple):
     env: Environment
     policy: Policy
     critics: Critics
-    return_deviation: float  # what rewards were divided by, where reward_scaling is return
+    reward_divisor: float  # what rewards were divided by, where reward_scaling is return
 
     @property
     def export(self) -> Path:
@@ -48,7 +48,7 @@ class UntrainedRun(NamedTuple):
         ).astype(np.float32)
 
 
-def make_run(folder: Path, return_deviation: float = 1.0, **settings) -> UntrainedRun:
+def make_run(folder: Path, reward_divisor: float = 1.0, **settings) -> UntrainedRun:
     """A run of which there is a configuration, a row of metrics and a best policy.
 
     All weights are random, and so are the running statistics of batch normalisation.
@@ -71,8 +71,8 @@ def make_run(folder: Path, return_deviation: float = 1.0, **settings) -> Untrain
     write_settings(folder, config)
     with open(folder / "metrics.csv", "w", newline="") as file:
         csv.writer(file).writerows([("step", "eval_return"), (1000, 12.5)])
-    save_policy(policy_path(folder, "best"), policy, 1000, critics.online, return_deviation)
-    return UntrainedRun(folder, config, env, policy, critics, return_deviation)
+    save_policy(policy_path(folder, "best"), policy, 1000, critics.online, reward_divisor)
+    return UntrainedRun(folder, config, env, policy, critics, reward_divisor)
 
 
 def shake_batch_norms(model: keras.Model, rng: np.random.Generator) -> None:

@@ -34,6 +34,7 @@ RUN, PAPER, PARTS, BETA, NETWORK, DATA, EVALUATION, MACHINE = (
 # What a run keeps of its policies: that of the best evaluation, and the newest.
 POLICIES = ("best", "last")
 
+
 def starting_from_preset(options: type) -> type:
     """Makes the constructor start from the preset: what is not given has the preset's value.
 

@@ -133,7 +133,7 @@ class Learner:
         # Loss, entropy and value of the newest E-step, for the updates without one.
         self.newest_e_step = tf.Variable(tf.zeros([3]), trainable=False)
         # What rewards are divided by: the deviation of the return (train/return_scale.py).
-        self.return_deviation = tf.Variable(1.0, trainable=False)
+        self.reward_divisor = tf.Variable(1.0, trainable=False)
 
         number = tf.TensorSpec([], tf.int32)
         lane = tf.TensorSpec([replay.lanes], tf.int32)
@@ -235,7 +235,7 @@ class Learner:
         """Scales the rewards and, where asked for, the observations."""
         reward = batch.reward * self.config.reward_scale
         if self.config.reward_scaling == "return":
-            reward /= self.return_deviation
+            reward /= self.reward_divisor
         batch = batch._replace(reward=reward)
         if not self.config.normalise_observations:
             return batch
@@ -503,7 +503,7 @@ class Learner:
             owners["adam/state_residual"] = self.state_residual.optimiser
         named = {
             "newest_e_step": self.newest_e_step,
-            "return_deviation": self.return_deviation,
+            "reward_divisor": self.reward_divisor,
         }
         if self.averaged_policy:
             named["averaging_weight"] = self.averaged_policy.weight

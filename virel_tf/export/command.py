@@ -111,7 +111,7 @@ def served_policy(config: Config, env: Environment, weights: SavedWeights) -> Se
 def reward_factor(config: Config, weights: SavedWeights) -> float:
     """What the critics' rewards were multiplied by."""
     if config.reward_scaling == "return":
-        return config.reward_scale / weights.return_deviation
+        return config.reward_scale / weights.reward_divisor
     return config.reward_scale
 
 

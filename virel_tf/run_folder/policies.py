@@ -21,7 +21,7 @@ from virel_tf.files import atomic_write, ensure_writable
 from virel_tf.run_folder.checkpoints import CheckpointStore, read_arrays, read_info
 from virel_tf.run_folder.paths import checkpoints_folder, policy_path
 
-STEP, RETURN_DEVIATION = "step", "return_deviation"  # what a file holds beside weights
+STEP, REWARD_DIVISOR = "step", "reward_divisor"  # what a file holds beside weights
 POLICY_ARRAYS = "policy_arrays"  # in a checkpoint's info: its arrays that are the policy's
 
 
@@ -30,11 +30,11 @@ def save_policy(
     policy: keras.Model,
     step: int,
     critics: Sequence[keras.Model] = (),
-    return_deviation: float = 1.0,
+    reward_divisor: float = 1.0,
 ) -> None:
     """Writes the policy, and the critics of the same moment, whole or not at all.
 
-    return_deviation: what the critics' rewards were divided by.
+    reward_divisor: what the critics' rewards were divided by.
     """
     weights = {as_policy(variable.path): variable.value.numpy() for variable in policy.variables}
     for critic in critics:
@@ -43,7 +43,7 @@ def save_policy(
         if not np.isfinite(value).all():
             raise BadNumber(f"step {step}: the policy's {name} is not finite")
     buffer = io.BytesIO()
-    np.savez(buffer, **{STEP: step, RETURN_DEVIATION: return_deviation}, **weights)
+    np.savez(buffer, **{STEP: step, REWARD_DIVISOR: reward_divisor}, **weights)
     ensure_writable(path.parent)
     atomic_write(path, buffer.getvalue())
 
@@ -56,7 +56,7 @@ def as_policy(path: str) -> str:
 def names_in_checkpoint(
     policy: keras.Model,
     critics: Sequence[keras.Model],
-    return_deviation: tf.Variable,
+    reward_divisor: tf.Variable,
     state: Mapping[str, tf.Variable],
 ) -> dict[str, str]:
     """Which variable of a checkpointed state each array of a policy's file is.
@@ -67,7 +67,7 @@ def names_in_checkpoint(
     saved = {as_policy(variable.path): variable.value for variable in policy.variables}
     for critic in critics:
         saved |= {variable.path: variable.value for variable in critic.variables}
-    saved[RETURN_DEVIATION] = return_deviation
+    saved[REWARD_DIVISOR] = reward_divisor
     return {name: names[id(variable)] for name, variable in saved.items()}
 
 
@@ -77,7 +77,7 @@ class SavedWeights(NamedTuple):
     path: Path
     step: int
     arrays: dict[str, np.ndarray]
-    return_deviation: float
+    reward_divisor: float
 
     @classmethod
     def of_checkpoint(
@@ -88,8 +88,8 @@ class SavedWeights(NamedTuple):
         names: of each array of a policy's file, its name in the checkpoint (`names_in_checkpoint`).
         """
         weights = {name: arrays[there] for name, there in names.items()}
-        return_deviation = float(weights.pop(RETURN_DEVIATION))
-        return cls(path, step, weights, return_deviation)
+        reward_divisor = float(weights.pop(REWARD_DIVISOR))
+        return cls(path, step, weights, reward_divisor)
 
     def restore(self, model: keras.Model) -> None:
         """Gives the model its weights."""
@@ -117,8 +117,8 @@ def read_policy(path: Path) -> SavedWeights:
     try:
         with np.load(path, allow_pickle=False) as saved:
             arrays = {name: saved[name] for name in saved.files}
-        step, return_deviation = int(arrays.pop(STEP)), float(arrays.pop(RETURN_DEVIATION))
-        return SavedWeights(path, step, arrays, return_deviation)
+        step, reward_divisor = int(arrays.pop(STEP)), float(arrays.pop(REWARD_DIVISOR))
+        return SavedWeights(path, step, arrays, reward_divisor)
     except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
         raise RunError(f"cannot read the policy {path}: {error}") from error
 

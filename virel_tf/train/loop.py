@@ -164,7 +164,7 @@ class Training:
         self.window.last_return = evaluation.mean
         columns = self.window.columns()
         if self.config.reward_scaling == "return":
-            columns["return_deviation"] = self.run.collector.return_scale.divisor
+            columns["reward_divisor"] = self.run.collector.return_scale.divisor
         if self.diagnostics:
             columns |= self.diagnostics.read(self.run.updates, columns["temperature"])
         self.log.write(

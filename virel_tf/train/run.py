@@ -70,7 +70,7 @@ class Run:
         updates = config.steps_per_iteration * config.updates_per_step
         if not updates or self.step <= config.random_steps or not self.replay.count.all():
             return np.zeros([0, len(METRICS)], np.float32)
-        self.learner.return_deviation.assign(self.collector.return_scale.divisor)
+        self.learner.reward_divisor.assign(self.collector.return_scale.divisor)
         metrics = self.learner.update(
             self.replay.view(),
             tf.constant(self.updates),
@@ -103,7 +103,7 @@ class Run:
         policy_arrays = names_in_checkpoint(
             self.learner.evaluated_policy,
             self.learner.critics.online,
-            self.learner.return_deviation,
+            self.learner.reward_divisor,
             state,
         )
         counters = dict(updates=self.updates, rows=self.rows) | {POLICY_ARRAYS: policy_arrays}
