@@ -389,9 +389,9 @@ def test_mistakes_are_told_in_one_line(tmp_path, report, capsys):
         ),
         (
             ["plot", f"{runs}/Hopper-v4/virel", "--figure=epsilon"],
-            ["--figure=epsilon", "follows epsilon"],
+            ["--figure: epsilon", "follows epsilon"],
         ),
-        (["plot", f"{runs}/Hopper-v4/virel/seed1", "--figure=iqm"], ["--figure=iqm", "two seeds"]),
+        (["plot", f"{runs}/Hopper-v4/virel/seed1", "--figure=iqm"], ["--figure: iqm", "two seeds"]),
         (
             ["plot", f"{runs}/Hopper-v4/virel", "--figure=improvement"],
             ["improvement", "two variants"],
