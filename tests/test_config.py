@@ -160,10 +160,12 @@ def test_the_defaults_of_the_fields_are_the_paper_s_table_for_all_other_environm
 
 
 @pytest.mark.parametrize("env", ["Hopper-v4", "Humanoid-v4", "Swimmer-v5", "virel_tf/NaN-v0"])
-def test_the_preset_is_modern_unless_told_and_the_same_in_every_environment(env):
+def test_the_default_preset_is_modern_with_the_same_networks_everywhere(env):
     config = parse_config([f"--env={env}"])
     assert config == Config(env=env, preset="modern")
-    assert dataclasses.replace(config, env="Ant-v4") == Config(env="Ant-v4")
+    same = dataclasses.replace(config, env="Ant-v4", target_entropy=-1.0)
+    assert same == Config(env="Ant-v4")
+    assert config.target_entropy == (-0.5 if env == "Humanoid-v4" else -1.0)
     expected = dict(
         preset="modern",
         normalisation="batch",
