@@ -147,7 +147,7 @@ def run_report(options: ReportOptions) -> int:
         Path(options.out or folders[0] / "report"),
         options.title,
         options.bootstrap_samples,
-        options.anchors,
+        options.published,
     )
     return tell_written(page, missing)
 
