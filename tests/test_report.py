@@ -364,7 +364,10 @@ def test_mistakes_are_told_in_one_line(tmp_path, report, capsys):
         (["report", "nowhere"], ["'nowhere'", "no such folder"]),
         (["report", str(tmp_path)], [str(tmp_path), "no run in it"]),
         (["report", runs, "--bootstrap_samples=1"], ["--bootstrap_samples", "at least 100"]),
-        (["report", runs, "--published=nowhere.csv"], ["--published", "nowhere.csv", "No such file"]),
+        (
+            ["report", runs, "--published=nowhere.csv"],
+            ["--published", "nowhere.csv", "No such file"],
+        ),
         (
             ["report", runs, f"--published={tmp_path / 'bad.csv'}"],
             ["--published", "bad.csv", "env, steps, algorithm"],

@@ -205,9 +205,7 @@ def read_sweep(text: str, training: dict[str, Any]) -> Iterator[dict[str, str]]:
                 " as in tau=0.001,0.005" + did_you_mean(name, SWEPT),
             )
         if name in training:
-            raise ConfigError(
-                "sweep", f"{name} is also set as a flag; it must be one or the other"
-            )
+            raise ConfigError("sweep", f"{name} is also set as a flag; it must be one or the other")
         if not equals:
             raise ConfigError("sweep", f"{name} has no values; it must be as in {name}=A,B")
         names.append(name)

@@ -8,7 +8,7 @@ grad beta ], up to the factor c:
 |---|---|---|---|
 | `squared_error` (direct) | -E[ beta b ], the target held fixed | no | TD, DQN, SAC |
 | `residual_gradient` | E[ beta_1 grad beta_2 ], two independent samples of what follows | yes | Baird 1995 |
-| `gtd2` | E[ (b^T zeta) grad beta ] + curvature (appendix F.1, after equation 34) | yes, of the projected error | Maei 2009 |
+| `gtd2` | E[ (b^T zeta) grad beta ] + curvature (appendix F.1) | yes, of the projected error | Maei 2009 |
 | `tdc` | -E[ beta b ] + gamma E[ (b^T zeta) b' ] + curvature | the same, at the right zeta | Maei 2009 |
 | `full_elbo` | E[Q] grad epsilon - epsilon E[grad Q]: epsilon^2 grad L itself (equation 7) | with exact epsilon | |
 
