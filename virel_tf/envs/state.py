@@ -5,8 +5,8 @@ of three kinds:
 
 - state: plain values, random generators and MuJoCo's data. Saved and restored.
 - fixed: the same in a new instance, such as spaces, models, renderers and functions. Left alone.
-- foreign: everything else (a physics engine's handle, an object of an unknown class). It cannot be saved;
-  `foreign_parts` names it, and a run resumed with such an environment may differ from an
+- foreign: everything else (a physics engine's handle, an object of an unknown class). It cannot be
+  saved; `foreign_parts` names it, and a run resumed with such an environment may differ from an
   uninterrupted one.
 
 The bytes hold a pickle: restore only what you trust.

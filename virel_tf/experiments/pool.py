@@ -61,9 +61,9 @@ class LocalPool:
 
 
 def launch(command: list[str], folder: Path) -> subprocess.Popen:
-    """Starts training in a process whose output goes to the run's folder and which ends with this one.
+    """Starts training in a process that logs to the run's folder and ends with this one.
 
-    It has a new session, so that Ctrl-C does not reach it twice: the experiment forwards the signal.
+    It has a new session, so that Ctrl-C does not reach it twice: the experiment forwards signals.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with open(output_path(folder), "ab") as output:

@@ -72,8 +72,8 @@ class ServedPolicy:
         """`act` for runtimes that drop checks: there the action is NaN where a number of the
         observation is not finite.
 
-        Layers may lose a NaN (the larger of NaN and 0 can be 0), so 0 times the observation, which is
-        NaN for NaN and infinity, is added to the action. And they may broadcast or fold an
+        Layers may lose a NaN (the larger of NaN and 0 can be 0), so 0 times the observation, which
+        is NaN for NaN and infinity, is added to the action. And they may broadcast or fold an
         observation of another width; splitting it into fixed widths makes such runtimes refuse it.
         """
         if self.observation_size > 1:

@@ -73,8 +73,8 @@ class Training:
             self.seconds_before = checkpoint.info["seconds"]
         elif policy_path(folder, "last").exists():  # it is written after a checkpoint
             raise RunError(
-                f"{folder} holds a run whose checkpoints are missing, so it cannot resume; set another"
-                " folder, or remove this one to start from scratch"
+                f"{folder} holds a run whose checkpoints are missing, so it cannot resume; set"
+                " another folder, or remove this one to start from scratch"
             )
         write_settings(folder, config)
         record_versions(folder, self.run.step)
