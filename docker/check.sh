@@ -117,11 +117,11 @@ for process in /proc/[0-9]*; do
 done
 wait $! && code=0 || code=$?
 cat "$work/first.log"
-grep -q "and saved; the same command goes on" "$work/first.log" || { echo "SIGTERM did not save (exit code $code)"; exit 1; }
+grep -q "and saved; run the same command" "$work/first.log" || { echo "SIGTERM did not save (exit code $code)"; exit 1; }
 
 say "the same command again"
 train 2>&1 | tee "$work/second.log"
-grep -q "going on from step" "$work/second.log"
+grep -q "resuming from step" "$work/second.log"
 
 say "what is in the mounted folder"
 find "$runs/pole" -maxdepth 3 -not -path '*/checkpoints/*' | sort

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from test_batch_norm import NETWORKS, inputs_of, make_learner, shaken, update
+from small_networks import NETWORKS, inputs_of, make_learner, shaken, update
 
 from virel_tf.algorithms.averaged_policy import AveragedPolicy
 from virel_tf.networks.policies import Policy

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 import tensorflow as tf
-from test_learner import make_learner
+from tiny_learner import make_learner
 
 from virel_tf.algorithms.diagnostics import DIAGNOSTICS, Diagnostics
 from virel_tf.config import Config

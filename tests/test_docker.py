@@ -1,7 +1,4 @@
-"""What can be said of the image and of the compose file without building or starting anything.
-
-docker/check.sh builds the image and uses it.
-"""
+"""The lock files and the compose files; docker/check.sh builds the image and uses it."""
 
 from __future__ import annotations
 
@@ -65,21 +62,6 @@ def test_what_is_tested_is_what_is_shipped():
     assert {"pytest", "ray"} <= required('"test":') <= set(pinned("test"))
 
 
-def test_the_image_runs_the_command_as_somebody_who_is_not_root():
-    last_stage = (ROOT / "docker" / "Dockerfile").read_text().split("\nFROM ")[-1]
-    assert 'ENTRYPOINT ["virel-tf"]' in last_stage
-    assert re.search(r"^USER (?!root)\w+$", last_stage, re.MULTILINE)
-
-
-def test_the_test_stage_has_what_the_tests_read_and_ask():
-    stage = (ROOT / "docker" / "Dockerfile").read_text().split(" AS test\n")[1].split("\nFROM ")[0]
-    assert {"docker", "results", "tests"} <= set(
-        re.findall(r"^COPY (\w+) \1$", stage, re.MULTILINE)
-    )
-    for program in re.findall(r"^RUN pytest .*-m slow (.*)$", stage, re.MULTILINE)[0].split():
-        assert "mark.slow" in (ROOT / program).read_text()
-
-
 def services(**settings: str) -> dict[str, dict]:
     """The services of the compose file under these settings of the environment."""
     text = (ROOT / "docker" / "compose.yaml").read_text()
@@ -108,7 +90,7 @@ SETTINGS = [
 
 
 @pytest.mark.parametrize("settings", SETTINGS)
-def test_compose_trains_what_it_is_asked_for(settings):
+def test_compose_trains_with_the_settings_of_its_environment(settings):
     train = services(**settings)["train"]
     config = parse_config(shlex.split(train["command"]))
     assert config.env == settings.get("TASK", "InvertedPendulum-v4")
@@ -134,28 +116,17 @@ def test_compose_watches_and_serves_the_folder_that_is_trained_into(settings):
     )
 
 
-def test_compose_builds_this_image_and_opens_the_ports_of_the_docs():
-    train, tensorboard, serving = (services()[name] for name in ("train", "tensorboard", "serving"))
-    context = ROOT / "docker" / train["build"]["context"]
-    dockerfile = (context / train["build"]["dockerfile"]).read_text()
-    assert train["image"] == tensorboard["image"] and context.samefile(ROOT)
-    assert set(train["build"]["args"]) <= set(re.findall(r"^ARG (\w+)", dockerfile, re.MULTILINE))
-    assert f"VOLUME {mount(train)[1]}\n" in dockerfile
-    assert tensorboard["entrypoint"][0] in pinned("cpu")
-    assert tensorboard["ports"] == ["6006:6006"] and serving["ports"] == ["8500:8500", "8501:8501"]
-
-
-def test_compose_without_a_gpu_asks_for_none():
+def test_compose_without_a_gpu_reserves_none():
     class Loader(yaml.SafeLoader):
-        """Knows the tag by which a compose file takes back what another one set."""
+        """Reads !reset, the tag that removes a value of another compose file."""
 
     Loader.add_constructor("!reset", lambda loader, node: "reset")
     other = yaml.load((ROOT / "docker" / "compose.cpu.yaml").read_text(), Loader)["services"]
-    asking = {
+    reserving = {
         name for name, service in services().items() if "nvidia" in str(service.get("deploy"))
     }
     assert (
-        asking
+        reserving
         == {"train"}
         == {name for name, service in other.items() if service["deploy"] == "reset"}
     )

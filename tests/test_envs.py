@@ -180,18 +180,18 @@ def test_nan_environments_go_bad_at_the_fiftieth_step_of_all(env_id, observation
         ),
         (
             "HalfCheeta-v4",
-            "env: 'HalfCheeta-v4' is not known to gymnasium (did you mean HalfCheetah-v4?)",
+            "env: 'HalfCheeta-v4' is not registered in gymnasium (did you mean HalfCheetah-v4?)",
         ),
         (
             "humanoid-v2",
-            "env: 'humanoid-v2' is not known to gymnasium (did you mean Humanoid-v5?)",
+            "env: 'humanoid-v2' is not registered in gymnasium (did you mean Humanoid-v5?)",
         ),
         (
             "Pendulum-v7",
-            "env: 'Pendulum-v7' is not known to gymnasium (did you mean Pendulum-v1?)",
+            "env: 'Pendulum-v7' is not registered in gymnasium (did you mean Pendulum-v1?)",
         ),
-        ("qqqqqqqq/zzzz-v0", "env: 'qqqqqqqq/zzzz-v0' is not known to gymnasium"),
-        ("not an id", "env: 'not an id' is not known to gymnasium"),
+        ("qqqqqqqq/zzzz-v0", "env: 'qqqqqqqq/zzzz-v0' is not registered in gymnasium"),
+        ("not an id", "env: 'not an id' is not registered in gymnasium"),
         ("", "env: '' is not an id such as Hopper-v4 or module:Name-v0"),
         ("a:b:c", "env: 'a:b:c' is not an id such as Hopper-v4 or module:Name-v0"),
         (

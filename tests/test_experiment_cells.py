@@ -10,7 +10,7 @@ import pytest
 from scripted_pool import ScriptedPool, cells_of, finish, recorded
 
 from virel_tf.cli import main
-from virel_tf.experiments.command import LIVES, Experiment
+from virel_tf.experiments.command import MAX_KILLS, Experiment
 from virel_tf.experiments.pool import launch
 from virel_tf.experiments.record import write_record
 from virel_tf.experiments.table import Table
@@ -28,7 +28,7 @@ class LocalStart(ScriptedPool):
 @pytest.fixture
 def outcome(tmp_path, monkeypatch):
     """Runs a grid of two cells whose processes end with the codes given."""
-    monkeypatch.setattr("virel_tf.experiments.command.LOOK_EVERY", 0)
+    monkeypatch.setattr("virel_tf.experiments.command.POLL_SECONDS", 0)
 
     def run(
         first: list[int | str],
@@ -41,7 +41,7 @@ def outcome(tmp_path, monkeypatch):
         pool = kind({cells[0].name: first, cells[1].name: second})
         experiment = Experiment(cells, pool, Table(io.StringIO()), tmp_path)
         experiment.run(StopRequest())
-        experiment.put_down()
+        experiment.mark_interrupted()
         code = experiment.conclude()
         return pool, {name.split("/")[1]: state for name, state in recorded(tmp_path).items()}, code
 
@@ -84,9 +84,12 @@ def test_a_killed_cell_goes_on(outcome):
 
 
 def test_a_cell_that_is_killed_again_and_again_fails(outcome):
-    pool, record, code = outcome([-signal.SIGKILL] * LIVES, [0])
-    assert pool.started.count("Hopper-v4/virel/seed1") == LIVES
-    assert record["virel"] == ("failed", f"killed {LIVES} times in a row at the same checkpoint")
+    pool, record, code = outcome([-signal.SIGKILL] * MAX_KILLS, [0])
+    assert pool.started.count("Hopper-v4/virel/seed1") == MAX_KILLS
+    assert record["virel"] == (
+        "failed",
+        f"killed {MAX_KILLS} times in a row at the same checkpoint",
+    )
     assert record["beta"][0] == "done"
     assert code == 1
 
@@ -96,7 +99,7 @@ def test_a_cell_that_gets_on_between_kills_lives(outcome, tmp_path, monkeypatch)
     monkeypatch.setattr(
         "virel_tf.experiments.command.newest_checkpoint", lambda folder: f"step-{next(steps)}"
     )
-    _, record, code = outcome([-signal.SIGKILL] * (LIVES + 4) + [0], [0])
+    _, record, code = outcome([-signal.SIGKILL] * (MAX_KILLS + 4) + [0], [0])
     assert record["virel"][0] == "done"
     assert code == 0
 

@@ -104,7 +104,7 @@ def test_kill_9_of_the_experiment_twice_and_of_a_worker_once(whole, tmp_path):
     wait_for(lambda: steps(tmp_path).get(cell, 0) > before, "a checkpoint of this worker")
     worker.kill()
     told = conclude(experiment)
-    assert "its process was ended by signal 9; going on from its newest checkpoint" in told
+    assert "ended by signal 9" in told
     assert_same_experiment(tmp_path, whole)
 
 
@@ -119,7 +119,7 @@ def test_a_lost_node_of_a_ray_cluster(whole, tmp_path):
         wait_for(lambda: len(steps(tmp_path)) > 1, "a checkpoint on each node")
         cluster.remove_node(node, allow_graceful=False)
         told = conclude(experiment)
-        assert "its process was ended by signal 9; going on from its newest checkpoint" in told
+        assert "ended by signal 9" in told
     finally:
         cluster.shutdown()
     assert_same_experiment(tmp_path, whole)

@@ -85,7 +85,7 @@ def test_both_files_balance_the_pole(pendulum, name):
     stored = {np.dtype(tensor["dtype"]) for tensor in interpreter.get_tensor_details()}
     assert (np.dtype(np.int8) in stored) == (name == "policy_int8")
     act = interpreter.get_signature_runner()
-    env = make_env("InvertedPendulum-v4", own_units=True)
+    env = make_env("InvertedPendulum-v4", raw_actions=True)
     played = evaluate_policy(
         lambda observation: act(observation=observation[None])["action"][0], env, 3, steps=2000
     )

@@ -123,7 +123,7 @@ def test_projected_residual(case):
 
 @pytest.mark.parametrize("case", CASES[::3], ids=str)
 def test_full_m_step(case):
-    """epsilon^2 grad L, with epsilon the recursive one (eq:m_step)."""
+    """epsilon^2 grad L, with epsilon the recursive one (equation 7)."""
     problem, q = problem_and_q(case)
     values, jacobian = q.with_jacobian(q.parameters)
     states = np.random.default_rng(case[1]).dirichlet(np.ones(values.shape[0]))
@@ -160,7 +160,7 @@ def test_what_the_appendix_prints_fails_the_same_check():
 
     td_error = exact.boltzmann_td_error(values, problem, 0.7)
     right = exact.gradient_from(td_error, exact.boltzmann_jacobian(values, jacobian, problem, 0.7))
-    # eq:nabla_bwk: E[grad log p] is 0 without the Q' that multiplies it, so only Gamma is left,
+    # Equation (31): E[grad log p] is 0 without the Q' that multiplies it, so only Gamma is left,
     # with gamma missing.
     printed = exact.gradient_from(
         td_error,
@@ -175,7 +175,7 @@ def test_what_the_appendix_prints_fails_the_same_check():
 
 
 def printed_boltzmann_gradient(q, jacobian, problem, epsilon) -> tf.Tensor:
-    """eq:nabla_ew_full, as it stands."""
+    """Equation (30), as it stands."""
     td_error, policy = exact.boltzmann_td_error(q, problem, epsilon), boltzmann(q, epsilon)
     gamma_term = exact.gradient_from(td_error, exact.policy_jacobian(jacobian, problem, policy))
     variance = exact.policy_variance(q, policy)

@@ -10,7 +10,7 @@ import math
 import numpy as np
 import pytest
 import tensorflow as tf
-from test_learner import LOC, gradients, make_learner, update
+from tiny_learner import LOC, gradients, make_learner, update
 
 from virel_tf.objective.e_step import EStepInputs, reparametrised_loss
 from virel_tf.recipe import Recipe

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from tabular_problems import TanhQ, problem_and_q
-from test_learner import Q, gradients, know_epsilon, make_learner, update
+from tiny_learner import Q, gradients, know_epsilon, make_learner, update
 
 from virel_tf.config import Config
 from virel_tf.errors import ConfigError

@@ -10,9 +10,9 @@ import math
 import numpy as np
 import pytest
 import tensorflow as tf
-from test_batch_norm import batch_of
-from test_batch_norm import make_learner as make_small_learner
-from test_learner import LOC, Q, gradients, know_epsilon, make_learner, update
+from small_networks import batch_of
+from small_networks import make_learner as make_small_learner
+from tiny_learner import LOC, Q, gradients, know_epsilon, make_learner, update
 
 from virel_tf.algorithms.state_residual import StateResidual
 from virel_tf.config import Config

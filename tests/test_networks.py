@@ -156,13 +156,20 @@ def test_fused_adam_is_keras_adam():
     np.testing.assert_allclose(ours.numpy(), theirs.numpy(), rtol=1e-5)
 
 
-def test_q_starts_near_zero_and_differs_between_seeds():
-    observation, action = tf.ones([1, 4]), tf.ones([1, 2])
-    values = [
-        float(QNetwork(4, 2, hidden=32, layers=2, seed=seed)(observation, action)[0])
-        for seed in (1, 2)
-    ]
-    assert abs(values[0]) < 0.2 and values[0] != values[1]
+@pytest.mark.parametrize("initial_weights, gain", [("glorot", 64), ("he_uniform", 32)])
+def test_uniform_weights_fill_their_bounds_also_where_a_layer_has_two_parts(initial_weights, gain):
+    """sqrt(6 / (inputs + units)) or sqrt(6 / inputs); with 32 inputs and units, sqrt(6 / gain)."""
+    one, same, other = (
+        QNetwork(30, 2, hidden=32, layers=2, seed=seed, initial_weights=initial_weights)
+        for seed in (1, 1, 2)
+    )
+    for layer in (one.observation_layer, one.action_layer, one.hidden.dense[0]):
+        assert 0.9 < np.abs(layer.kernel).max() / math.sqrt(6 / gain) <= 1
+    assert np.abs(one.output_layer.kernel).max() <= math.sqrt(6 / 33)
+    for name in ("observation_layer", "action_layer", "output_layer"):
+        kernel, equal, different = (getattr(q, name).kernel.numpy() for q in (one, same, other))
+        assert np.array_equal(kernel, equal) and not np.array_equal(kernel, different)
+    assert not any(variable.numpy().any() for variable in one.weights if variable.name == "bias")
 
 
 def test_orthogonal_weights_are_sqrt_2_times_orthonormal_also_where_a_layer_has_two_parts():

@@ -205,8 +205,8 @@ def e_step_gradient_by_quadrature(loc, log_scale, temperature, step=1e-5):
 
 
 @pytest.mark.parametrize("estimator", ["reparametrised", "score"])
-def test_e_steps_are_the_gradient_of_eq_e_step(estimator):
-    """Both estimators, averaged over many samples, against the exact gradient (eq:e_step)."""
+def test_e_steps_are_the_gradient_of_equation_6(estimator):
+    """Both estimators, averaged over many samples, against the exact gradient (equation 6)."""
     samples, loc, log_scale, temperature = 400_000, 0.3, -0.7, 0.4
     parameters = tf.Variable(tf.tile([[loc, log_scale]], [samples, 1]))
     with tf.GradientTape() as tape:

@@ -8,7 +8,7 @@ import signal
 
 import numpy as np
 import pytest
-from test_learner import gradients, make_learner, update
+from tiny_learner import gradients, make_learner, update
 
 from virel_tf import RECIPES, Config, Recipe, fit, register
 from virel_tf.errors import ConfigError

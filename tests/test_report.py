@@ -38,7 +38,7 @@ def report(tmp_path_factory) -> Path:
         '[{"from_step": 0, "versions": {"numpy": "9.8.7"}, "git_revision": "abc"}]'
     )
     result = virel_tf(
-        "report", str(runs), f"--anchors={folder / 'anchors.csv'}", "--title=Two <variants>"
+        "report", str(runs), f"--published={folder / 'anchors.csv'}", "--title=Two <variants>"
     )
     assert result.returncode == 0, result.stderr
     assert result.stdout.splitlines() == [
@@ -335,7 +335,7 @@ def test_plot_writes_one_figure(tmp_path, report, capsys, figure, start):
                 str(report.parent),
                 f"--figure={figure}",
                 f"--out={out}",
-                f"--anchors={anchors}",
+                f"--published={anchors}",
             ]
         )
         == 0
@@ -364,18 +364,21 @@ def test_mistakes_are_told_in_one_line(tmp_path, report, capsys):
         (["report", "nowhere"], ["'nowhere'", "no such folder"]),
         (["report", str(tmp_path)], [str(tmp_path), "no run in it"]),
         (["report", runs, "--bootstrap_samples=1"], ["--bootstrap_samples", "at least 100"]),
-        (["report", runs, "--anchors=nowhere.csv"], ["--anchors", "nowhere.csv", "No such file"]),
         (
-            ["report", runs, f"--anchors={tmp_path / 'bad.csv'}"],
-            ["--anchors", "bad.csv", "env, steps, algorithm"],
+            ["report", runs, "--published=nowhere.csv"],
+            ["--published", "nowhere.csv", "No such file"],
         ),
         (
-            ["report", runs, f"--anchors={tmp_path / 'wide.csv'}"],
-            ["--anchors", "wide.csv", "field limit"],
+            ["report", runs, f"--published={tmp_path / 'bad.csv'}"],
+            ["--published", "bad.csv", "env, steps, algorithm"],
         ),
         (
-            ["report", runs, f"--anchors={tmp_path / 'zero.csv'}"],
-            ["--anchors", "zero.csv", "SAC after 0 steps"],
+            ["report", runs, f"--published={tmp_path / 'wide.csv'}"],
+            ["--published", "wide.csv", "field limit"],
+        ),
+        (
+            ["report", runs, f"--published={tmp_path / 'zero.csv'}"],
+            ["--published", "zero.csv", "SAC after 0 steps"],
         ),
         (["plot", runs, "--out=figure.jpg"], ["--out", "'figure.jpg'", ".png, .svg, .pdf"]),
         (

@@ -12,7 +12,7 @@ import math
 import numpy as np
 import pytest
 import tensorflow as tf
-from test_learner import LOC, TARGET, TD, Q, gradients, know_epsilon, make_learner, update
+from tiny_learner import LOC, TARGET, TD, Q, gradients, know_epsilon, make_learner, update
 
 from virel_tf.algorithms.learner import ACTION, NEXT_ACTION, stream_seed
 from virel_tf.algorithms.m_steps import M_STEPS

@@ -10,7 +10,7 @@ from untrained_run import make_run
 from virel_tf.errors import ConfigError, RunError
 from virel_tf.evaluate import video
 from virel_tf.evaluate.command import evaluate_run
-from virel_tf.evaluate.video import BACKENDS, Studio, draws
+from virel_tf.evaluate.video import BACKENDS, VideoWriter, can_render
 
 
 @pytest.fixture(scope="module")
@@ -20,7 +20,7 @@ def hopper(tmp_path_factory):
 
 @pytest.mark.slow
 def test_a_film_has_the_pictures_of_every_episode(hopper, tmp_path):
-    if not any(map(draws, BACKENDS)):
+    if not any(map(can_render, BACKENDS)):
         pytest.skip("MuJoCo can draw neither with EGL nor with OSMesa here")
     plain = evaluate_run(str(hopper.folder), "best", episodes=2, seed=3)
     filmed = evaluate_run(
@@ -36,7 +36,7 @@ def test_a_film_has_the_pictures_of_every_episode(hopper, tmp_path):
 
 @pytest.mark.slow
 def test_without_a_way_to_draw_the_message_says_what_to_install(hopper, tmp_path, monkeypatch):
-    monkeypatch.setattr(video, "draws", lambda backend: False)
+    monkeypatch.setattr(video, "can_render", lambda backend: False)
     for name in ("DISPLAY", "WAYLAND_DISPLAY", "MUJOCO_GL"):
         monkeypatch.delenv(name, raising=False)
     with pytest.raises(
@@ -49,10 +49,10 @@ def test_without_a_way_to_draw_the_message_says_what_to_install(hopper, tmp_path
 
 def test_a_film_that_fails_leaves_nothing(tmp_path, monkeypatch):
     monkeypatch.setenv("MUJOCO_GL", "egl")
-    # what the process that draws has written when it fails
+    # what the process that renders has written when it fails
     (tmp_path / ".tmp-film.gif").write_text("half")
-    with pytest.raises(RunError, match="^cannot film into .*film.gif: "):
-        Studio(str(tmp_path / "film.gif")).film({"env_id": "Nowhere-v0"}, [])
+    with pytest.raises(RunError, match="^cannot write the video .*film.gif: "):
+        VideoWriter(str(tmp_path / "film.gif")).write({"env_id": "Nowhere-v0"}, [])
     assert list(tmp_path.iterdir()) == []
 
 
@@ -64,5 +64,5 @@ def test_a_missing_package_is_named_before_anything_is_played(monkeypatch):
     with pytest.raises(
         ConfigError, match="^video: film.mp4 needs the package imageio_ffmpeg; install virel_tf"
     ):
-        Studio("film.mp4")
-    assert Studio("film.gif").backend == "egl"
+        VideoWriter("film.mp4")
+    assert VideoWriter("film.gif").backend == "egl"

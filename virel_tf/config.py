@@ -105,7 +105,7 @@ class Config:
     resume: str = option(
         "auto",
         RUN,
-        "auto: go on where the run stopped; never: start afresh, overwrite nothing",
+        "auto: resume the run if there is one; never: an error if there is one",
         choices=("auto", "never"),
         may_change=True,
         first=True,

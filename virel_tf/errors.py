@@ -1,4 +1,4 @@
-"""What can go wrong, told to a person in one line."""
+"""Errors, each with a message of one line."""
 
 from __future__ import annotations
 
@@ -22,18 +22,16 @@ class ConfigError(ValueError):
 
 
 class RunError(Exception):
-    """The run cannot go on, for a reason its user can understand and act on (exit code 1, no
-    traceback).
-    """
+    """The run cannot continue, for a reason its user can act on (exit code 1, no traceback)."""
 
 
 class BadNumber(RunError):
     """NaN or infinity in an observation, a reward, a loss or a weight."""
 
 
-def told_by_tensorflow(error: Exception) -> str:
-    """What a tf.errors.OpError says about files, without TensorFlow's own names.
+def tensorflow_message(error: Exception) -> str:
+    """The message of a tf.errors.OpError about a file, without the names of operations.
 
-    "No space left on device".
+    Such as "No space left on device".
     """
     return re.sub(r"{{.*}} |.*; | \[Op:.*", "", str(error).partition("\n")[0])

@@ -1,9 +1,8 @@
 r"""How the objective stands, on states of the replay (`--diagnostics`): the ELBO per state and what
 it is made of.
 
-    L(s) = E_{a ~ pi_theta}[ Q / epsilon ] + H(pi_theta)                 (eq:elborl)
-         = log integral exp(Q / epsilon) da - KL(pi_theta || pi_omega)   (eq:objective_ii, state by
-         state)
+    L(s) = E_{a ~ pi_theta}[ Q / epsilon ] + H(pi_theta)                 (4)
+         = log integral exp(Q / epsilon) da - KL(pi_theta || pi_omega)   (5)
 
 with the temperature in use for epsilon. The integral is estimated from N actions of the policy, so
 it, and the KL with it, is off where the two policies have little in common.

@@ -100,7 +100,7 @@ def products_of_updates(learner: Learner, view: ReplayView) -> list[Product]:
     learner.recipe = recipe
     if recipe.policy_period == 1:
         return with_e_step
-    # A conditional E-step is in a graph of its own, so these are the products outside of it.
+    # A conditional E-step is a separate graph, so these are the products outside of it.
     without_e_step = products_of(update_graph(learner, view))
     return with_e_step + (recipe.policy_period - 1) * without_e_step
 

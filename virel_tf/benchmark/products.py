@@ -47,7 +47,7 @@ def bare_products(products: list[Product], cores: int, times: int) -> Callable[[
     shares: list[list[Product]] = [[] for _ in range(cores)]
     for product in sorted(products, key=lambda product: product.flops, reverse=True):
         min(shares, key=lambda share: sum(other.flops for other in share)).append(product)
-    # Each product has factors of its own, as in an update; with shared ones TensorFlow would do
+    # Each product has other factors, as in an update; with shared ones TensorFlow would do
     # equal products once.
     factors = [
         [

@@ -1,6 +1,6 @@
 """What `virel-tf` can do: the commands, the flags of each, and what they run.
 
-Each imports what it needs as it runs, so that listing them costs nothing.
+Each imports what it needs as it runs, so that listing them is fast.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class EvaluateOptions:
     seed: int = option(
         1, RUN, "seed of the first episode; later ones count up", least=0, most=2**31 - 1
     )
-    video: str = option("", RUN, "film the episodes into this file, .mp4 or .gif")
+    video: str = option("", RUN, "record the episodes to this file, .mp4 or .gif")
 
     def __post_init__(self) -> None:
         if not self.run_dir and self.policy in POLICIES:
@@ -66,7 +66,7 @@ class ExportOptions:
 
     run_dir: str = option("", RUN, "folder of the run whose policy to export (required)")
     policy: str = option(
-        "best", RUN, "which of the run's policies: best, last, or the step of a checkpoint it keeps"
+        "best", RUN, "which policy of the run: best, last, or the step of a kept checkpoint"
     )
     format: str = option(
         "saved_model",
@@ -147,19 +147,19 @@ def run_report(options: ReportOptions) -> int:
         Path(options.out or folders[0] / "report"),
         options.title,
         options.bootstrap_samples,
-        options.anchors,
+        options.published,
     )
-    return tell_written(page, missing)
+    return print_written(page, missing)
 
 
 def run_plot(options: PlotOptions) -> int:
     from virel_tf.reports.plot import write_plot
 
-    return tell_written(*write_plot(options))
+    return print_written(*write_plot(options))
 
 
-def tell_written(path: Path, missing: list[str]) -> int:
-    """The last lines about compared runs."""
+def print_written(path: Path, missing: list[str]) -> int:
+    """Prints missing cells and the file that was written."""
     for cell in missing:
         say(f"missing: {cell}")
     say(f"wrote {path}")
@@ -232,11 +232,11 @@ def run_latency(options: LatencyOptions) -> int:
 
 
 class Command(NamedTuple):
-    """One command: the dataclass whose fields are its flags, and the function that is given an
+    """One command: the dataclass whose fields are its flags, and the function to call with an
     instance.
 
-    `handed_on` are flags that the command passes on to others; it is given those that were set as a
-    second argument.
+    `forwarded` are flags that the command passes to the processes it starts; those that were set
+    are the second argument of the function.
     """
 
     summary: str
@@ -244,17 +244,17 @@ class Command(NamedTuple):
     options: type
     run: Callable[..., int]
     uses_tensorflow: bool = True
-    handed_on: tuple[dataclasses.Field, ...] = ()
+    forwarded: tuple[dataclasses.Field, ...] = ()
 
     @property
     def flags(self) -> tuple[dataclasses.Field, ...]:
         """All flags."""
-        return flags_of(self.options) + self.handed_on
+        return flags_of(self.options) + self.forwarded
 
 
 COMMANDS = {
     "train": Command(
-        "train a policy, or go on with a run that was stopped (the default command)",
+        "train a policy, or resume a run (the default command)",
         "virel-tf --env=HalfCheetah-v4 --variant=beta --seed=1",
         Config,
         run_train,
@@ -266,7 +266,7 @@ COMMANDS = {
         run_evaluate,
     ),
     "variants": Command(
-        "show the algorithms side by side: what each is made of",
+        "list the algorithms and their components",
         "virel-tf variants",
         NoOptions,
         run_variants,
@@ -280,19 +280,19 @@ COMMANDS = {
         uses_tensorflow=False,
     ),
     "benchmark": Command(
-        "measure how fast a run trains on this machine; prints one line of JSON",
+        "measure the training speed of this machine; prints one line of JSON",
         "virel-tf benchmark --env=Humanoid-v4 --seconds=60",
         BenchmarkOptions,
         run_benchmark,
     ),
     "experiment": Command(
-        "train a grid of environments, variants and seeds, and go on where it was stopped",
+        "train or resume a grid of environments, variants and seeds",
         "virel-tf experiment --envs=Hopper-v4,HalfCheetah-v4 --variants=virel,beta,sac --seeds=5 "
         "--total_steps=300000",
         ExperimentOptions,
         run_experiment,
         uses_tensorflow=False,
-        handed_on=TRAINING_FLAGS,
+        forwarded=TRAINING_FLAGS,
     ),
     "report": Command(
         "compare runs: a page of curves, intervals, tables and commands",
@@ -315,7 +315,7 @@ COMMANDS = {
         run_export,
     ),
     "latency": Command(
-        "measure how fast an exported policy answers; prints one line of JSON",
+        "measure the latency of an exported policy; prints one line of JSON",
         "virel-tf latency --run_dir=runs/HalfCheetah-v4/beta/seed1",
         LatencyOptions,
         run_latency,
@@ -324,9 +324,9 @@ COMMANDS = {
 
 
 def say(text: str) -> None:
-    """Prints to stdout; a reader that has gone away (`virel-tf --help | head`) is no error."""
+    """Prints to stdout; a closed pipe (`virel-tf --help | head`) is no error."""
     try:
         print(text, flush=True)
     except BrokenPipeError:
-        # What is still buffered must go somewhere, or the interpreter complains as it ends.
+        # Else the interpreter fails to flush its buffer as it exits.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,7 +1,7 @@
 """Reads flags: text of the command line to the values of an options dataclass.
 
-absl reads the syntax (--name=value, --noname, --flagfile). What a value may be is said by the
-fields (see `options`).
+absl reads the syntax (--name=value, --noname, --flagfile). The fields define which values are
+allowed (see `options`).
 """
 
 from __future__ import annotations
@@ -84,19 +84,19 @@ def read_flags(
             None,
             f"{word!r}: the command comes first, as in virel-tf {word} --flag=value"
             if word in commands
-            else f"{word!r} is not a flag; settings are given as --flag=value",
+            else f"{word!r} is not a flag; settings are written as --flag=value",
         )
-    given = {name: values[name].value for name in values if values[name].present}
-    return given | {field.name: tuple(positional) for field in words}
+    present = {name: values[name].value for name in values if values[name].present}
+    return present | {field.name: tuple(positional) for field in words}
 
 
 def no_value(field: dataclasses.Field) -> ConfigError:
-    """The error of a flag that stands alone."""
+    """The error of a flag without a value."""
     return ConfigError(field.name, f"has no value; it must be {allowed(field)}")
 
 
 class FlagValueError(flags.IllegalFlagValueError):
-    """A ConfigError on its way through absl, which would wrap a ValueError in words of its own."""
+    """A ConfigError on its way through absl, which would reword a ValueError."""
 
     def __init__(self, error: ConfigError) -> None:
         super().__init__(str(error))
@@ -111,7 +111,7 @@ class OptionParser(flags.ArgumentParser):
         self.field = field
 
     def parse(self, argument: Any) -> Any:
-        """The value; absl hands over a value of another type where a flag stands without one."""
+        """The value; absl passes a value of another type where a flag has none."""
         if str(argument).startswith("--"):
             # In `--env --seed=1` absl takes the next flag for the value.
             raise FlagValueError(no_value(self.field))

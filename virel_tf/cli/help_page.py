@@ -28,7 +28,7 @@ def help_page(name: str, commands: Mapping[str, Command], full: bool = False) ->
         "",
         "Commands:",
         *(f"  {other:<12}{commands[other].summary}" for other in commands),
-        "  virel-tf COMMAND --help shows a command's own flags, --version the version.",
+        "  virel-tf COMMAND --help shows the flags of a command, --version the version.",
         "",
         "Example:",
         f"  {command.example}",
@@ -55,7 +55,7 @@ def help_page(name: str, commands: Mapping[str, Command], full: bool = False) ->
     if any(field.type == "int" for field in fields):
         lines.append("Whole numbers may be written 1e5 or 100_000.")
     if any(field.name == "preset" for field in fields):
-        lines.append("A preset's values replace these defaults; flags that are given replace both.")
+        lines.append("A preset's values replace these defaults; flags replace both.")
     for group in dict.fromkeys(field.metadata["group"] for field in fields):
         lines += ["", f"{group}:"]
         for field in fields:

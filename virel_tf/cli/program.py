@@ -27,7 +27,7 @@ def main(argv: list[str] | None = None) -> int:
         one_line = " ".join(text.split())
         print(f"virel-tf: {one_line}", file=sys.stderr)
         return 2 if isinstance(error, ConfigError) else 1
-    # a path that may not be looked at, say; what is to be expected is told where it happens
+    # such as a path without permission; expected errors are raised where they occur
     except OSError as error:
         print(
             f"virel-tf: {error.strerror or error}{f': {error.filename}' if error.filename else ''}",
@@ -60,18 +60,16 @@ def dispatch(arguments: list[str]) -> int:
         say(f"virel-tf {__version__}")
         return 0
     command = COMMANDS[name]
-    given = read_flags(command.flags, arguments, COMMANDS)
-    own = {field.name for field in flags_of(command.options)}
-    options = command.options(**{name: value for name, value in given.items() if name in own})
+    values = read_flags(command.flags, arguments, COMMANDS)
+    names = {field.name for field in flags_of(command.options)}
+    options = command.options(**{name: values[name] for name in values if name in names})
     if isinstance(options, Config):
-        for note in unused_settings(options, given):
+        for note in unused_settings(options, values):
             print(f"virel-tf: --{note}", file=sys.stderr)
     if command.uses_tensorflow:
         import_tensorflow_quietly()
-    if command.handed_on:
-        return command.run(
-            options, {name: value for name, value in given.items() if name not in own}
-        )
+    if command.forwarded:
+        return command.run(options, {name: values[name] for name in values if name not in names})
     return command.run(options)
 
 
@@ -90,11 +88,11 @@ def as_flag(error: ConfigError) -> str:
 
 
 def import_tensorflow_quietly() -> None:
-    """Imports TensorFlow without what it has to say about drivers and CPU features.
+    """Imports TensorFlow without its messages about drivers and CPU features.
 
-    TF_CPP_MIN_LOG_LEVEL does not reach all of it, since some is written before its logging is set
-    up, so stderr is closed meanwhile. Who sets that variable themselves wants to read it, and then
-    nothing is hidden.
+    TF_CPP_MIN_LOG_LEVEL does not cover all of them, since some are written before its logging is
+    set up, so stderr is redirected meanwhile. Where the user has set that variable, nothing is
+    hidden.
     """
     os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
     # The actor's products are too small for two threads, and the cores belong to the learner.
@@ -108,7 +106,7 @@ def import_tensorflow_quietly() -> None:
     try:
         import tensorflow
 
-        # looks for drivers, and complains where there are none
+        # looks for drivers, with messages where there are none
         tensorflow.config.list_physical_devices("GPU")
     finally:
         os.dup2(stderr, 2)

@@ -1,4 +1,4 @@
-"""Environments as the learner sees them: flat float32 observations, actions in [-1, 1]."""
+"""Environments for the learner: flat float32 observations, actions in [-1, 1]."""
 
 from __future__ import annotations
 
@@ -19,10 +19,7 @@ from virel_tf.errors import ConfigError, RunError
 
 
 class Step(NamedTuple):
-    """What one step gives. Where `terminated`, nothing follows.
-
-    Where only `truncated`, values bootstrap.
-    """
+    """The result of one step. Values bootstrap where it is `truncated`, not where `terminated`."""
 
     observation: np.ndarray
     reward: float
@@ -34,7 +31,7 @@ class Environment:
     """A gymnasium environment with one shape of interface; see `make_env`."""
 
     def __init__(
-        self, env: gymnasium.Env, path_length: int | None = None, own_units: bool = False
+        self, env: gymnasium.Env, path_length: int | None = None, raw_actions: bool = False
     ) -> None:
         box = env.action_space
         self.observation_space, self.action_space = env.observation_space, box
@@ -46,8 +43,8 @@ class Environment:
         self.action_size: int = int(np.prod(box.shape))
         self._action_shape, self._action_dtype = box.shape, box.dtype
         self.whole_numbers: bool = np.issubdtype(box.dtype, np.integer)
-        self._own_units = own_units
-        # In float64 and halved first: high - low can exceed what the box's own type holds.
+        self._raw_actions = raw_actions
+        # In float64 and halved first: high - low can exceed the range of the box's type.
         self._low = box.low.reshape(-1).astype(np.float64)
         self._high = box.high.reshape(-1).astype(np.float64)
         self.action_middle: np.ndarray = self._low / 2 + self._high / 2
@@ -56,15 +53,15 @@ class Environment:
         self.action_high: np.ndarray = self._high.astype(np.float32)
 
     def reset(self, seed: int | None = None) -> np.ndarray:
-        """Starts an episode; without a seed, with the environment's own random numbers."""
+        """Starts an episode; without a seed, from the environment's random generator."""
         self._steps = 0
         observation, _ = self._env.reset(seed=seed)
         return self._flatten(observation)
 
     def step(self, action: np.ndarray) -> Step:
-        """One step with an action in [-1, 1]^A, or in the environment's own units.
+        """One step with an action in [-1, 1]^A, or in the environment's units.
 
-        What lies outside is clipped.
+        Actions are clipped to the bounds.
         """
         observation, reward, terminated, truncated, _ = self._env.step(self._scale(action))
         self._steps += 1
@@ -77,10 +74,7 @@ class Environment:
         return pickle.dumps((self._steps, capture_state(self._env)))
 
     def set_state(self, state: bytes) -> None:
-        """Goes on where `get_state` was called, in this process or another.
-
-        No reset is needed before.
-        """
+        """Restores what `get_state` returned, in this process or another, without a reset."""
         try:
             steps, inner = pickle.loads(state)
         except Exception as error:
@@ -90,18 +84,16 @@ class Environment:
 
     @property
     def foreign_state(self) -> list[str]:
-        """Parts of the environment whose state cannot be captured; best asked after a reset."""
+        """Parts of the environment whose state cannot be captured; call it after a reset."""
         return foreign_parts(self._env)
 
     def render(self) -> np.ndarray:
-        """The picture [H, W, 3] of where it stands, where it was made with render_mode="rgb_array"."""
+        """The current frame [H, W, 3], where it was made with render_mode="rgb_array"."""
         return self._env.render()
 
     @property
     def frames_per_second(self) -> float:
-        """How fast pictures of its steps must follow each other to be as fast as the environment
-        is.
-        """
+        """Frames per second at which a video runs in real time."""
         return float(self._env.metadata.get("render_fps", 30))
 
     def close(self) -> None:
@@ -109,7 +101,9 @@ class Environment:
         self._env.close()
 
     def _scale(self, action: np.ndarray) -> np.ndarray:
-        scaled = action if self._own_units else self.action_middle + self.action_half_width * action
+        scaled = (
+            action if self._raw_actions else self.action_middle + self.action_half_width * action
+        )
         scaled = np.minimum(np.maximum(scaled, self._low), self._high)
         if self.whole_numbers:
             scaled = np.rint(scaled)
@@ -120,14 +114,14 @@ def make_env(
     env_id: str,
     path_length: int | None = None,
     fallback_length: int | None = None,
-    own_units: bool = False,
+    raw_actions: bool = False,
     render_mode: str | None = None,
 ) -> Environment:
     """The gymnasium environment `env_id`, whose episodes are truncated after `path_length` steps.
 
-    The environment's own time limit holds as well; one that has none gets `fallback_length` where
-    no path_length is given. Where `own_units`, actions are not in [-1, 1] but what the environment
-    itself takes. An id that cannot be used raises a ConfigError naming --env.
+    The environment's time limit holds as well; one that has none gets `fallback_length` where
+    path_length is None. Where `raw_actions`, actions are in the environment's units instead of
+    [-1, 1]. An id that cannot be used raises a ConfigError that names env.
     """
     env = _make(env_id, render_mode)
     problem = _problem(env)
@@ -138,7 +132,7 @@ def make_env(
         path_length = fallback_length
     if render_mode:
         _follow(env)
-    return Environment(env, path_length, own_units)
+    return Environment(env, path_length, raw_actions)
 
 
 def _make(env_id: str, render_mode: str | None) -> gymnasium.Env:
@@ -160,7 +154,7 @@ def _make(env_id: str, render_mode: str | None) -> gymnasium.Env:
         if env_id in gymnasium.registry:
             raise ConfigError("env", f"{env_id} cannot be made: {_one_line(error)}") from error
         raise ConfigError(
-            "env", f"{env_id!r} is not known to gymnasium{_suggestion(env_id)}"
+            "env", f"{env_id!r} is not registered in gymnasium{_suggestion(env_id)}"
         ) from error
     except ImportError as error:
         successors = _successors(env_id)
@@ -172,9 +166,9 @@ def _make(env_id: str, render_mode: str | None) -> gymnasium.Env:
 
 
 def _follow(env: gymnasium.Env) -> None:
-    """Draws through the model's own camera that goes along, where it has one.
+    """Renders through the model's tracking camera, where it has one.
 
-    The default one stays where it is.
+    The default camera is fixed.
     """
     renderer = getattr(env.unwrapped, "mujoco_renderer", None)
     if renderer is not None:
@@ -200,10 +194,7 @@ def _problem(env: gymnasium.Env) -> str | None:
 
 
 def _flattener(space: gymnasium.Space) -> Callable[[Any], np.ndarray]:
-    """Observation to a float32 vector of its own memory.
-
-    An environment may go on writing into what it returned.
-    """
+    """Observation to a float32 vector: a copy, since an environment may reuse its array."""
     if isinstance(space, gymnasium.spaces.Box):
         return lambda observation: np.array(observation, np.float32).reshape(-1)
     return lambda observation: np.array(gymnasium.spaces.flatten(space, observation), np.float32)
@@ -211,10 +202,10 @@ def _flattener(space: gymnasium.Space) -> Callable[[Any], np.ndarray]:
 
 @contextlib.contextmanager
 def _without_warnings() -> Iterator[None]:
-    """Keeps quiet that v4 is not the newest version, and that MuJoCo would write some models
+    """Hides warnings that v4 is not the newest version and that MuJoCo would write some models
     differently.
 
-    MuJoCo would print the latter and also leave a MUJOCO_LOG.TXT where the program runs.
+    MuJoCo would also write the latter to MUJOCO_LOG.TXT in the working directory.
     """
     with warnings.catch_warnings(), contextlib.ExitStack() as stack:
         warnings.simplefilter("ignore", DeprecationWarning)
@@ -227,7 +218,7 @@ def _without_warnings() -> Iterator[None]:
 
 
 def _suggestion(env_id: str) -> str:
-    """The environment with the nearest name, in the version asked for or else the newest."""
+    """The environment with the nearest name, in the same version or else the newest."""
     newest: dict[str, gymnasium.envs.registration.EnvSpec] = {}
     for spec in gymnasium.registry.values():
         family = _family(spec.id).lower()

@@ -1,14 +1,12 @@
-"""An environment's complete state as bytes, so that a resumed run goes on bit for bit.
+"""An environment's complete state as bytes, so that a resumed run continues bit for bit.
 
 gymnasium has no such thing, so the chain of wrappers is walked and every attribute sorted into one
 of three kinds:
 
 - state: plain values, random generators and MuJoCo's data. Saved and restored.
-- fixed: what making the environment anew gives again, such as spaces, models, renderers and
-functions. Left alone.
-- foreign: everything else (a physics engine's handle, an object of a class unknown here). It cannot
-be saved;
-  `foreign_parts` names it, and a run resumed with such an environment may differ from an
+- fixed: the same in a new instance, such as spaces, models, renderers and functions. Left alone.
+- foreign: everything else (a physics engine's handle, an object of an unknown class). It cannot be
+  saved; `foreign_parts` names it, and a run resumed with such an environment may differ from an
   uninterrupted one.
 
 The bytes hold a pickle: restore only what you trust.
@@ -114,7 +112,7 @@ def restore_state(env: gymnasium.Env, state: bytes) -> None:
 def foreign_parts(env: gymnasium.Env) -> list[str]:
     """The parts of `env` whose state cannot be captured, as 'Layer.attribute'.
 
-    Best asked after a reset.
+    Call it after a reset.
     """
     layers = _layers(env)
     return [
@@ -162,13 +160,13 @@ def _kind_of_array(array: np.ndarray) -> str:
     owner = array
     while isinstance(owner, np.ndarray):
         owner = owner.base
-    # A view into a library's memory cannot be replaced by an array of our own.
+    # A view into a library's memory cannot be replaced by a new array.
     return FOREIGN if type(owner).__name__ == "PyCapsule" else STATE
 
 
 def _kind_of_items(items: Any) -> str:
     """A container is state if all in it is, fixed if nothing in it can change, and else beyond us."""
-    # MuJoCo's data must be copied into the environment's own, which only an attribute allows.
+    # MuJoCo's data must be copied into the environment's, which only an attribute allows.
     kinds = {FOREIGN if _is_mujoco_data(item) else _kind_of_value(item) for item in items}
     if kinds <= {STATE}:
         return STATE
@@ -180,13 +178,13 @@ def _is_mujoco_data(value: Any) -> bool:
 
 
 def _from_module(value: Any, modules: tuple[str, ...]) -> bool:
-    """Told by name, so that libraries an environment does not use need not be there."""
+    """Compares names, so that libraries an environment does not use need not be installed."""
     module = type(value).__module__
-    return any(module == known or module.startswith(known + ".") for known in modules)
+    return any(module == name or module.startswith(name + ".") for name in modules)
 
 
 def _copy_mujoco_data(saved: Any, layer: gymnasium.Env, name: str) -> None:
-    """Copies all of MjData, derived quantities too, into the environment's own, which its renderer
+    """Copies all of MjData, derived quantities too, into the environment's, which its renderer
     also holds.
 
     Positions and velocities alone would not do: the solver starts from its last solution, and some

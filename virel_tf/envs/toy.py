@@ -12,7 +12,7 @@ NAN_STEPS = 20
 
 
 class EndlessReward(gymnasium.Env):
-    """Reward 1 at every step, for ever: only the time limit cuts it.
+    """Reward 1 at every step; episodes end at the time limit only.
 
     The value is 1 / (1 - discount), and only a learner that bootstraps where an episode is
     truncated finds it.
@@ -79,7 +79,7 @@ class NaN(gymnasium.Env):
 
 
 def register() -> None:
-    """Makes the toys known to gymnasium."""
+    """Registers the toys with gymnasium."""
     gymnasium.register(
         "virel_tf/EndlessReward-v0", f"{__name__}:EndlessReward", max_episode_steps=ENDLESS_STEPS
     )

@@ -13,7 +13,7 @@ from virel_tf import machine
 from virel_tf.envs.make import Environment, make_env
 from virel_tf.errors import ConfigError
 from virel_tf.evaluate.rollout import Evaluation, evaluate_policy
-from virel_tf.evaluate.video import Recorder, Studio
+from virel_tf.evaluate.video import Recorder, VideoWriter
 from virel_tf.export.load import load_policy
 from virel_tf.networks.actor import Actor
 from virel_tf.run_folder.policies import read_weights
@@ -46,7 +46,7 @@ def evaluate_export(path: str, episodes: int, seed: int, video: str = "") -> dic
     except ConfigError as error:
         raise ConfigError("policy", f"{error}, or, with run_dir, one of best, last") from None
     about = policy.metadata
-    environment = dict(env_id=about["env"], fallback_length=about["path_length"], own_units=True)
+    environment = dict(env_id=about["env"], fallback_length=about["path_length"], raw_actions=True)
     about = dict(
         env=about["env"], variant=about["variant"], policy=str(policy.folder), step=about["step"]
     )
@@ -61,16 +61,16 @@ def play(
     video: str,
     environment: dict[str, Any],
 ) -> dict[str, Any]:
-    """Plays episodes, and films them where a file is named, in another `make_env(**environment)`."""
-    studio = Studio(video) if video else None
+    """Plays episodes; records `video`, if set, in another `make_env(**environment)`."""
+    writer = VideoWriter(video) if video else None
     recorder = Recorder(env)
-    # Each episode has its own seed; asking for one step's worth of evaluation plays exactly one.
+    # Each episode has another seed; steps=1 plays exactly one episode.
     played = [
         evaluate_policy(act, recorder, seed + episode, steps=1) for episode in range(episodes)
     ]
     env.close()
-    if studio:
-        studio.film(environment, recorder.episodes)
+    if writer:
+        writer.write(environment, recorder.episodes)
     result = Evaluation([one.returns[0] for one in played], [one.lengths[0] for one in played])
     return dict(
         episodes=episodes,

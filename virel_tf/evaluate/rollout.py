@@ -23,10 +23,7 @@ class Evaluation(NamedTuple):
 
     @property
     def std(self) -> float:
-        """Standard deviation of the returns (of these episodes, not an estimate of all.
-
-        One episode gives 0).
-        """
+        """Standard deviation of these returns (divided by their number; one episode gives 0)."""
         return float(np.std(self.returns))
 
 

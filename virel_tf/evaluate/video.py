@@ -1,7 +1,7 @@
-"""Films of a policy at work, on machines without a screen too.
+"""Videos of a policy, also on machines without a screen.
 
-The pictures are drawn in a process of its own, which plays the same actions again: Mesa, which
-draws where there is no GPU, and TensorFlow each bring an LLVM, and a process with both ends in a
+The frames are rendered in a subprocess, which plays the same actions again: Mesa, which renders
+where there is no GPU, and TensorFlow each load an LLVM, and a process with both ends in a
 segmentation fault.
 """
 
@@ -29,14 +29,14 @@ MOST_FRAMES = 30  # per second; steps in between are left out
 
 
 class Episode(NamedTuple):
-    """What it takes to play an episode again."""
+    """A recorded episode."""
 
     seed: int | None
     actions: list[np.ndarray]
 
 
 class Recorder:
-    """An environment that remembers what was done to it."""
+    """An environment that records its episodes."""
 
     def __init__(self, env: Environment) -> None:
         self.env = env
@@ -53,10 +53,10 @@ class Recorder:
         return self.env.step(action)
 
 
-class Studio:
-    """Where a film can be made.
+class VideoWriter:
+    """Writes episodes to an .mp4 or .gif file.
 
-    Fails (ConfigError) before anything is played if that is nowhere.
+    ConfigError, before anything is played, where the packages for it are missing.
     """
 
     def __init__(self, path: str) -> None:
@@ -66,9 +66,9 @@ class Studio:
                 raise ConfigError(
                     "video", f"{path} needs the package {package}; install virel_tf[video]"
                 )
-        self.backend = os.environ.get("MUJOCO_GL") or next(filter(draws, BACKENDS), None)
+        self.backend = os.environ.get("MUJOCO_GL") or next(filter(can_render, BACKENDS), None)
 
-    def film(self, environment: dict[str, Any], episodes: list[Episode]) -> None:
+    def write(self, environment: dict[str, Any], episodes: list[Episode]) -> None:
         """Writes the episodes of `make_env(**environment)` to the file."""
         settings = os.environ | ({"MUJOCO_GL": self.backend} if self.backend else {})
         child = subprocess.run(
@@ -83,17 +83,17 @@ class Studio:
             if not self.backend:
                 raise ConfigError(
                     "video",
-                    "MuJoCo can draw neither with EGL nor with OSMesa here; install one of"
+                    "MuJoCo can render neither with EGL nor with OSMesa here; install one of"
                     " them (Debian: libegl1 or libosmesa6)",
                 )
             last = (child.stderr.decode().split("\n")[:-1] or [f"exit code {child.returncode}"])[-1]
-            raise RunError(f"cannot film into {self.path}: {last}")
+            raise RunError(f"cannot write the video {self.path}: {last}")
 
 
-def draws(backend: str) -> bool:
-    """Whether MuJoCo can draw this way.
+def can_render(backend: str) -> bool:
+    """Whether MuJoCo can render this way.
 
-    Asked of another process: MuJoCo chooses once, as it is imported.
+    Tried in a subprocess, since MuJoCo chooses once, as it is imported.
     """
     return (
         subprocess.run(
@@ -106,11 +106,11 @@ def draws(backend: str) -> bool:
 
 
 def main() -> None:
-    """The process that draws: its work comes on standard input."""
-    draw(*pickle.load(sys.stdin.buffer))
+    """The subprocess that renders; its arguments come on standard input."""
+    render(*pickle.load(sys.stdin.buffer))
 
 
-def draw(path: str, environment: dict[str, Any], episodes: list[Episode]) -> None:
+def render(path: str, environment: dict[str, Any], episodes: list[Episode]) -> None:
     """Plays the episodes again and writes them to an .mp4 or .gif file."""
     import imageio
 
@@ -123,18 +123,18 @@ def draw(path: str, environment: dict[str, Any], episodes: list[Episode]) -> Non
         else dict(fps=fps, macro_block_size=2)
     )
     Path(path).parent.mkdir(parents=True, exist_ok=True)
-    with imageio.get_writer(unfinished(path), **how) as film:
+    with imageio.get_writer(unfinished(path), **how) as video:
         for episode in episodes:
             env.reset(episode.seed)
             for i, action in enumerate(episode.actions):
                 if i % every == 0:
-                    film.append_data(env.render())
+                    video.append_data(env.render())
                 env.step(action)
-            film.append_data(env.render())
+            video.append_data(env.render())
     os.replace(unfinished(path), path)
     env.close()
 
 
 def unfinished(path: str) -> Path:
-    """The name of a film until it is complete."""
+    """The name of a video until it is complete."""
     return Path(path).with_name(TEMPORARY + Path(path).name)

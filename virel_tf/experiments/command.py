@@ -1,8 +1,7 @@
-"""`virel-tf experiment`: keeps the cells of a grid running until each has come to its end, or has
-failed.
+"""`virel-tf experiment`: runs the cells of a grid until each is done or has failed.
 
-Nothing is remembered between two calls but what the runs' own folders hold, so the same command
-goes on from there, and a single run that was made before counts as a cell.
+The state of an experiment is in the folders of its runs alone, so the same command resumes it, and
+a single run that was made before counts as a cell.
 """
 
 from __future__ import annotations
@@ -28,8 +27,8 @@ from virel_tf.run_folder.paths import output_path
 from virel_tf.run_folder.progress import finished, latest, newest_checkpoint
 from virel_tf.train.triggers import StopRequest
 
-LOOK_EVERY = 0.5  # seconds between two looks at the cells
-LIVES = 3  # how often a cell may be killed in a row without getting on
+POLL_SECONDS = 0.5  # between two checks of the cells
+MAX_KILLS = 3  # a cell killed so often in a row without a new checkpoint has failed
 
 
 class Pool(Protocol):
@@ -47,9 +46,9 @@ ReportWriter = Callable[[Path], tuple[Path, list[str]]]  # folder of runs -> pag
 def run_experiment(
     options: ExperimentOptions, training: dict[str, Any], write_report: ReportWriter
 ) -> int:
-    """Runs the grid, and has a report written at its end.
+    """Runs the grid, then writes a report.
 
-    Returns 0 where all cells came to their end, 1 where one failed, 128 + n after signal n.
+    Returns 0 where all cells are done, 1 where one failed, 128 + n after signal n.
     """
     if options.ray_address:  # a task on another machine is started in another folder
         options = dataclasses.replace(options, out=str(Path(options.out).absolute()))
@@ -58,7 +57,7 @@ def run_experiment(
     table = Table()
     for note in notes_on(options, cells):
         table.message(f"virel-tf: {note}")
-    # Ray takes SIGTERM for itself as it starts, so the wish to stop is heard after it
+    # Ray installs its handler of SIGTERM as it starts, so ours comes after it
     pool = make_pool(options, table)
     experiment = Experiment(cells, pool, table, Path(options.out))
     with StopRequest() as stop:
@@ -66,36 +65,36 @@ def run_experiment(
             experiment.run(stop)
         finally:
             late = pool.stop()
-            experiment.put_down()
+            experiment.mark_interrupted()
     if stop.signal:
-        told = (
-            f"; not saved in time, so gone back to their newest checkpoints: {', '.join(late)}"
+        saved = (
+            f"; not saved in time, so back at their newest checkpoints: {', '.join(late)}"
             if late
             else ", and the running cells saved"
         )
-        table.message(f"stopped{told}; the same command goes on from there")
+        table.message(f"stopped{saved}; run the same command to resume")
         return stop.exit_code
     code = experiment.conclude()
-    tell_report(Path(options.out), table, write_report)
+    write_final_report(Path(options.out), table, write_report)
     return code
 
 
 def notes_on(options: ExperimentOptions, cells: list[Cell]) -> list[str]:
-    """A line for each flag that is given or swept over and has no effect."""
-    notes = [note for cell in cells for note in unused_settings(cell.config, cell.given)]
+    """A line for each flag that is set or swept over and has no effect."""
+    notes = [note for cell in cells for note in unused_settings(cell.config, cell.flag_names)]
     if options.gpus_per_run and not options.ray_address:
-        notes.append("gpus_per_run has no effect on this machine's runs: it belongs to ray_address")
+        notes.append("gpus_per_run is ignored: it applies only with ray_address")
     return list(dict.fromkeys(notes))
 
 
-def tell_report(out: Path, table: Table, write_report: ReportWriter) -> None:
-    """Writes the report on all runs in the folder, and says where it is."""
+def write_final_report(out: Path, table: Table, write_report: ReportWriter) -> None:
+    """Writes the report on all runs in the folder and prints its path."""
     try:
         page, missing = write_report(out)
-    # the runs are there, and the exit code tells of them, whatever happens to the report
+    # the exit code is that of the runs, whatever happens to the report
     except Exception as error:
-        known = isinstance(error, (ConfigError, RunError))
-        table.message(f"virel-tf: no report was written: {error if known else repr(error)}")
+        expected = isinstance(error, (ConfigError, RunError))
+        table.message(f"virel-tf: no report was written: {error if expected else repr(error)}")
         return
     for cell in missing:
         table.message(f"missing: {cell}")
@@ -124,12 +123,11 @@ class Experiment:
         self.cells, self.pool, self.table, self.out = cells, pool, table, out
         self.state = {cell.name: "waiting" for cell in cells}
         self.reason: dict[str, str] = {}
-        self.deaths: dict[
-            str, tuple[int, str]
-        ] = {}  # how often killed in a row, and with which checkpoint
+        # how often killed in a row, and with which checkpoint
+        self.kills: dict[str, tuple[int, str]] = {}
 
     def run(self, stop: StopRequest) -> None:
-        """Until every cell is done or has failed, or the user wants to stop."""
+        """Runs until every cell is done or has failed, or a signal stops the experiment."""
         for cell in self.cells:
             if finished(cell.folder, cell.config.total_steps):
                 self.state[cell.name] = "done"
@@ -137,14 +135,14 @@ class Experiment:
             self.state.values()
         ):
             for cell, code in self.pool.ended():
-                self.settle(cell, code)
-            self.start_what_fits()
-            if self.table.due():  # a look at the cells reads their files and touches their locks
+                self.on_exit(cell, code)
+            self.fill_slots()
+            if self.table.due():  # lines() reads the cells' files and touches their locks
                 self.table.show(self.lines())
-            time.sleep(LOOK_EVERY)
+            time.sleep(POLL_SECONDS)
 
-    def start_what_fits(self) -> None:
-        """Gives free slots to waiting cells; one that another process trains is left to it."""
+    def fill_slots(self) -> None:
+        """Starts waiting cells in free slots; a cell that another process trains is left alone."""
         free = self.pool.slots() - sum(state == "running" for state in self.state.values())
         for cell in self.cells:
             if self.state[cell.name] not in ("waiting", "elsewhere"):
@@ -164,10 +162,10 @@ class Experiment:
             elif self.state[cell.name] == "elsewhere":
                 self.change(cell, "waiting")
 
-    def settle(self, cell: Cell, code: int | str) -> None:
-        """What a process leaves behind.
+    def on_exit(self, cell: Cell, code: int | str) -> None:
+        """Sets the state of a cell whose process has ended: done, waiting to be resumed, or failed.
 
-        A finished run, one to go on with, or a failure; words say why it never was.
+        `code` is the exit code, or the reason why no process could be started.
         """
         if isinstance(code, str):
             self.change(cell, "failed", f"cannot be started: {code}")
@@ -175,15 +173,15 @@ class Experiment:
         killed = code < 0 or code > 128
         if finished(cell.folder, cell.config.total_steps):
             self.change(cell, "done")
-        elif killed and self.may_live_again(cell):
+        elif killed and self.may_restart(cell):
             self.change(
                 cell,
                 "waiting",
-                f"its process was ended by signal {-code if code < 0 else code - 128}; going "
-                "on from its newest checkpoint",
+                f"its process was ended by signal {-code if code < 0 else code - 128}; resuming "
+                "from its newest checkpoint",
             )
         elif killed:
-            self.change(cell, "failed", f"killed {LIVES} times in a row at the same checkpoint")
+            self.change(cell, "failed", f"killed {MAX_KILLS} times in a row at the same checkpoint")
         elif in_use(cell.folder):
             self.change(cell, "elsewhere", "another process trains it")
         else:
@@ -193,16 +191,16 @@ class Experiment:
                 f"{last_line(cell.folder)} (exit code {code}; see {output_path(cell.folder)})",
             )
 
-    def may_live_again(self, cell: Cell) -> bool:
-        """Counts a death; a cell that got on since the last one begins to count anew."""
+    def may_restart(self, cell: Cell) -> bool:
+        """Counts a kill, anew where the cell has written a checkpoint since the last one."""
         checkpoint = newest_checkpoint(cell.folder)
-        deaths, before = self.deaths.get(cell.name, (0, checkpoint))
-        deaths = deaths + 1 if before == checkpoint else 1
-        self.deaths[cell.name] = deaths, checkpoint
-        return deaths < LIVES
+        kills, before = self.kills.get(cell.name, (0, checkpoint))
+        kills = kills + 1 if before == checkpoint else 1
+        self.kills[cell.name] = kills, checkpoint
+        return kills < MAX_KILLS
 
     def change(self, cell: Cell, state: str, reason: str = "") -> None:
-        """A cell's new state, told and recorded."""
+        """Sets a cell's state, prints it and records it."""
         if self.state[cell.name] == state:
             return
         self.state[cell.name] = state
@@ -235,8 +233,8 @@ class Experiment:
             )
         return lines
 
-    def put_down(self) -> None:
-        """After the processes were asked to end: what was running waits for the next time."""
+    def mark_interrupted(self) -> None:
+        """Marks the cells that were stopped while running as waiting."""
         for cell in self.cells:
             if self.state[cell.name] == "running":
                 self.state[cell.name] = (
@@ -245,11 +243,11 @@ class Experiment:
         self.record()
 
     def record(self) -> None:
-        """How the cells stand, for the report to name those that are missing."""
+        """Writes experiment.json, from which the report names missing cells."""
         write_record(self.out, self.cells, self.state, self.reason)
 
     def conclude(self) -> int:
-        """The last lines a user reads, and the exit code."""
+        """Prints the final table and the failures; returns the exit code."""
         self.table.show(self.lines())
         self.table.keep()
         failed = [cell for cell in self.cells if self.state[cell.name] == "failed"]

@@ -17,40 +17,44 @@ ALWAYS_SHOWN = ("env", "variant", "seed", "total_steps")
 
 def command_of(settings: dict[str, Any]) -> str:
     """What to type to get a run with these settings."""
-    told = told_settings(settings)
+    shown = explicit_settings(settings)
     return shlex.join(
-        ["virel-tf", *(f"--{name}={flag_text(value)}" for name, value in told.items())]
+        ["virel-tf", *(f"--{name}={flag_text(value)}" for name, value in shown.items())]
     )
 
 
-def told_settings(settings: dict[str, Any]) -> dict[str, Any]:
-    """The settings from which `all_settings` makes all."""
-    return {name: settings[name] for name in ALWAYS_SHOWN if name in settings} | own_settings(
-        settings
-    )
+def explicit_settings(settings: dict[str, Any]) -> dict[str, Any]:
+    """The settings from which `expand_settings` makes all."""
+    shown = {name: settings[name] for name in ALWAYS_SHOWN if name in settings}
+    return shown | non_default_settings(settings)
 
 
-def all_settings(told: dict[str, Any]) -> dict[str, Any]:
-    """The inverse of `told_settings`; ConfigError where they are none."""
-    lacking = lacking_identity(told)
+def expand_settings(explicit: dict[str, Any]) -> dict[str, Any]:
+    """The inverse of `explicit_settings`; ConfigError where env, variant or seed is missing."""
+    lacking = lacking_identity(explicit)
     if lacking:
         raise ConfigError(None, f"no {', '.join(lacking)}")
-    return preset_settings(told.get("preset", Config.preset), told["env"], told["variant"]) | told
+    preset = explicit.get("preset", Config.preset)
+    return preset_settings(preset, explicit["env"], explicit["variant"]) | explicit
 
 
-def own_settings(settings: dict[str, Any]) -> dict[str, Any]:
-    """The settings that somebody chose: those that neither the defaults nor the preset give.
+def non_default_settings(settings: dict[str, Any]) -> dict[str, Any]:
+    """The settings that differ from the preset's values and the defaults.
 
-    A preset that this version does not have stands for itself no longer, so all that differs from
-    the defaults is told.
+    Where this version does not have the preset, all that differ from the defaults.
     """
-    own = dict(settings)
+    settings = dict(settings)
+    env, variant = settings["env"], settings["variant"]
     try:
-        given = preset_settings(own.get("preset", "none"), own["env"], own["variant"])
+        defaults = preset_settings(settings.get("preset", "none"), env, variant)
     except ConfigError:
-        own["preset"] = "none"
-        given = preset_settings("none", own["env"], own["variant"])
-    return {name: value for name, value in own.items() if name not in given or given[name] != value}
+        settings["preset"] = "none"
+        defaults = preset_settings("none", env, variant)
+    return {
+        name: value
+        for name, value in settings.items()
+        if name not in defaults or defaults[name] != value
+    }
 
 
 @functools.cache

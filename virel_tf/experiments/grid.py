@@ -1,6 +1,6 @@
 """The cells of an experiment.
 
-Environments x variants x seeds x swept settings, each a run of its own.
+Environments x variants x seeds x swept settings; each cell is one run.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ HIGHEST_SEED = Config.__dataclass_fields__["seed"].metadata["most"]
 class Cell(NamedTuple):
     """One run of the grid."""
 
-    name: str  # what distinguishes it from the others: HalfCheetah-v4/beta/tau=0.001/seed1
+    name: str  # unique in the grid: HalfCheetah-v4/beta/tau=0.001/seed1
     config: Config
     flags: tuple[str, ...]  # of the `virel-tf train` that makes it
 
@@ -42,13 +42,13 @@ class Cell(NamedTuple):
         return self.config.directory
 
     @property
-    def given(self) -> list[str]:
-        """The names of those flags."""
+    def flag_names(self) -> list[str]:
+        """The names of `flags`."""
         return [flag[2:].partition("=")[0] for flag in self.flags]
 
     @property
     def command(self) -> list[str]:
-        """The process that trains it, or goes on with it."""
+        """The command that trains or resumes it."""
         return [sys.executable, "-m", "virel_tf", "train", *self.flags]
 
 
@@ -128,19 +128,19 @@ def refuse_same_runs(cells: list[Cell], out: Path) -> None:
     }
     first: dict[tuple[str, int], Cell] = {}
     for cell in cells:
-        own = identity(dataclasses.asdict(cell.config))
-        other = first.setdefault(own, cell)
+        run = identity(dataclasses.asdict(cell.config))
+        other = first.setdefault(run, cell)
         if other is not cell:
             raise ConfigError(
                 "sweep",
                 f"{other.name} and {cell.name} would be the same run, since they differ in"
                 " nothing that changes a number; leave one of them out",
             )
-        if there.get(own, cell.folder) != cell.folder:
+        if there.get(run, cell.folder) != cell.folder:
             raise ConfigError(
                 "sweep",
-                f"{cell.name} would be the same run as {there[own]}, which is there"
-                " already; leave its values out, or give another out",
+                f"{cell.name} would be the same run as {there[run]}, which exists"
+                " already; leave its values out, or set another out",
             )
 
 
@@ -149,7 +149,7 @@ def saved_settings(place: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
     settings.
     """
     for folder in find_settings(place, depth=2):
-        # a damaged one is refused when its own cell is made
+        # corrupt settings are an error when their cell is made
         with contextlib.suppress(ConfigError):
             saved = read_settings(folder)
             if not lacking_identity(saved):
@@ -177,7 +177,7 @@ def read_seeds(text: str) -> list[int]:
     if not numbers or min(numbers) < 0 or text.strip() == "0":
         raise ConfigError(
             "seeds",
-            f"{text!r} is not allowed; it must be how many, such as 5, or which, such as 3,5,8",
+            f"{text!r} is not allowed; it must be a count, such as 5, or a list, such as 3,5,8",
         )
     if max(numbers) > HIGHEST_SEED or (len(numbers) if "," in text else numbers[0]) > MOST_SEEDS:
         raise ConfigError(
@@ -205,9 +205,7 @@ def read_sweep(text: str, training: dict[str, Any]) -> Iterator[dict[str, str]]:
                 " as in tau=0.001,0.005" + did_you_mean(name, SWEPT),
             )
         if name in training:
-            raise ConfigError(
-                "sweep", f"{name} is given by itself too; it must be one or the other"
-            )
+            raise ConfigError("sweep", f"{name} is also set as a flag; it must be one or the other")
         if not equals:
             raise ConfigError("sweep", f"{name} has no values; it must be as in {name}=A,B")
         names.append(name)
@@ -218,8 +216,8 @@ def read_sweep(text: str, training: dict[str, Any]) -> Iterator[dict[str, str]]:
 
 
 def refuse_twice(flag: str, words: list) -> list:
-    """The words; ConfigError where one stands twice."""
+    """The words; ConfigError where one occurs twice."""
     for word in words:
         if words.count(word) > 1:
-            raise ConfigError(flag, f"{word} is there twice")
+            raise ConfigError(flag, f"{word} occurs twice")
     return words

@@ -9,9 +9,9 @@ from virel_tf.config import RUN, Config
 from virel_tf.errors import ConfigError
 from virel_tf.options import flags_of, option
 
-GRID, POOL = "grid", "where the runs run"
+GRID, POOL = "grid", "resources"
 
-# What a cell of a grid says itself, or what an experiment says for all.
+# Flags that the grid or the experiment sets for each cell.
 CELL_FLAGS = ("env", "variant", "seed", "run_dir", "resume", "threads")
 TRAINING_FLAGS = tuple(field for field in flags_of(Config) if field.name not in CELL_FLAGS)
 
@@ -23,7 +23,7 @@ class ExperimentOptions:
     envs: str = option("InvertedPendulum-v4", GRID, "gymnasium ids, separated by commas")
     variants: str = option("virel,beta,sac", GRID, "algorithms, separated by commas")
     seeds: str = option(
-        "5", GRID, "how many seeds, counted from 1; or which, as in 3,5,8 (one alone: 7,)"
+        "5", GRID, "number of seeds, counted from 1; or a list, as in 3,5,8 (one seed: 7,)"
     )
     sweep: str = option(
         "",
@@ -32,10 +32,10 @@ class ExperimentOptions:
         "semicolons)",
     )
     out: str = option(
-        "runs", GRID, "folder of the runs: OUT/ENV/VARIANT/seedSEED, as single runs have it"
+        "runs", GRID, "folder of the runs: OUT/ENV/VARIANT/seedSEED, as for single runs"
     )
     cpus_per_run: int = option(1, POOL, "cores for each run", least=1)
-    jobs: int = option(0, POOL, "most runs at a time (0: as many as the cores hold)", least=0)
+    jobs: int = option(0, POOL, "runs at a time (0: as many as fit the cores)", least=0)
     ray_address: str = option(
         "",
         POOL,
@@ -58,11 +58,11 @@ class ReportOptions:
     out: str = option(
         "", RUN, "folder to write report.html, figures/ and tables/ to (default RUNS/report)"
     )
-    title: str = option("Runs compared", RUN, "what stands on top of the page")
+    title: str = option("Runs compared", RUN, "title of the page")
     bootstrap_samples: int = option(
-        2000, RUN, "resamples behind the intervals of aggregates", least=100
+        2000, RUN, "bootstrap resamples for intervals of aggregates", least=100
     )
-    anchors: str = option("", RUN, "CSV file of published returns to use instead of its own")
+    published: str = option("", RUN, "CSV file of published returns (default: the package's)")
 
     def __post_init__(self) -> None:
         need_runs(self.runs, "report")
@@ -77,18 +77,17 @@ class PlotOptions:
     figure: str = option("curves", RUN, "what to draw", choices=FIGURES)
     env: str = option("", RUN, "draw this environment alone (default: all there are)")
     bootstrap_samples: int = option(
-        2000, RUN, "resamples behind the intervals of aggregates", least=100
+        2000, RUN, "bootstrap resamples for intervals of aggregates", least=100
     )
-    anchors: str = option("", RUN, "CSV file of published returns to use instead of its own")
+    published: str = option("", RUN, "CSV file of published returns (default: the package's)")
 
     def __post_init__(self) -> None:
         need_runs(self.runs, "plot")
-        if (
-            Path(self.out).suffix.lower() not in PICTURES
-        ):  # a name that is nothing but .png has none
+        # a name that is nothing but .png has no suffix
+        if Path(self.out).suffix.lower() not in PICTURES:
             raise ConfigError(
                 "out",
-                f"{self.out!r} is not allowed; it must be a file's name that ends in "
+                f"{self.out!r} is not allowed; it must be a file name that ends in "
                 f"{', '.join(PICTURES)}",
             )
 

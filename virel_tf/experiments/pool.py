@@ -31,13 +31,13 @@ class LocalPool:
         return self._slots
 
     def start(self, cell: Cell) -> None:
-        """Starts, or goes on with, a cell."""
+        """Starts or resumes a cell."""
         self._processes[cell.name] = cell, launch(cell.command, cell.folder)
 
     def ended(self) -> list[tuple[Cell, int]]:
-        """Cells whose process has ended since the last call, and its exit code (negative.
+        """Cells whose process has ended since the last call, and its exit code.
 
-        Killed by that signal).
+        -n: killed by signal n.
         """
         over = [
             (cell, process.returncode)
@@ -49,9 +49,9 @@ class LocalPool:
         return over
 
     def stop(self) -> list[str]:
-        """Asks every process to save and end, and waits until they have.
+        """Makes every process save and exit, and waits for all.
 
-        No cell is waited for in vain.
+        Returns the cells that did not: none.
         """
         for _, process in self._processes.values():
             process.terminate()
@@ -61,11 +61,9 @@ class LocalPool:
 
 
 def launch(command: list[str], folder: Path) -> subprocess.Popen:
-    """Starts training in a process that writes what it has to say to the run's folder and ends with
-    this one.
+    """Starts training in a process that logs to the run's folder and ends with this one.
 
-    A session of its own keeps Ctrl-C from reaching it twice: the experiment passes the wish to stop
-    on.
+    It has a new session, so that Ctrl-C does not reach it twice: the experiment forwards signals.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with open(output_path(folder), "ab") as output:
@@ -80,25 +78,24 @@ def launch(command: list[str], folder: Path) -> subprocess.Popen:
 
 
 def end_with_parent() -> Callable[[], None] | None:
-    """For a child to call as it starts: SIGTERM when its parent dies, however that comes; None
-    where Linux is not.
+    """For a child to call as it starts: SIGTERM when its parent exits, for whatever reason.
 
-    Elsewhere an orphan trains on, and the experiment, started again, waits for it.
+    None outside Linux: there an orphan continues to train, and a resumed experiment waits for it.
     """
     if not sys.platform.startswith("linux"):
         return None
     library, parent = ctypes.CDLL(None), os.getpid()
 
-    def ask() -> None:
+    def request() -> None:
         library.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
-        if os.getppid() != parent:  # it died before it was asked
+        if os.getppid() != parent:  # the parent exited before the request
             os._exit(128 + signal.SIGTERM)
 
-    return ask
+    return request
 
 
 def last_line(folder: Path) -> str:
-    """The last thing that training in this folder had to say."""
+    """The last line that training in this folder printed."""
     try:
         lines = output_path(folder).read_text(errors="replace").splitlines()
     except OSError:

@@ -1,6 +1,6 @@
 """Where cells run: a Ray cluster.
 
-Each cell is one task; Ray finds the machine, and tells when it is lost.
+Each cell is one task; Ray finds the machine, and reports when it is lost.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ class RayPool:
             warn(f"virel-tf: {lack}; the runs wait until one has")
         self._ray = ray
         self._slots = jobs or sys.maxsize
-        # A task that is lost is told to the experiment, which starts it again once nobody holds its
-        # folder.
+        # A lost task is reported to the experiment, which starts it again once its folder is
+        # unlocked.
         self._train = ray.remote(num_cpus=cpus, num_gpus=gpus, max_retries=0)(train_cell)
         self._tasks: dict[str, tuple[Cell, ray.ObjectRef]] = {}
 
@@ -74,7 +74,7 @@ class RayPool:
     def ended(self) -> list[tuple[Cell, int | str]]:
         """Cells whose task has ended since the last call, and its exit code.
 
-        That is SIGKILL's where the task was lost, and words where no process could be started.
+        -SIGKILL where the task was lost; the reason where no process could be started.
         """
         by_task = {task: cell for cell, task in self._tasks.values()}
         over, _ = (
@@ -89,17 +89,15 @@ class RayPool:
         errors = self._ray.exceptions
         try:
             return self._ray.get(task)
-        except (
-            errors.RayTaskError
-        ) as error:  # the task itself could not do its work, on this machine or any other
+        except errors.RayTaskError as error:  # the task raised it, and would on any machine
             return str(error.cause)
         except errors.RayError:
             return -signal.SIGKILL
 
     def stop(self) -> list[str]:
-        """Asks every task to save and end, and leaves the cluster.
+        """Makes every task save and end, and leaves the cluster.
 
-        Returns the cells it waited for in vain.
+        Returns the cells that did not end in time.
         """
         by_task = {task: name for name, (_, task) in self._tasks.items()}
         for task in by_task:
@@ -114,7 +112,7 @@ class RayPool:
 
 
 def lacking_resources(nodes: list[dict[str, Any]], cpus: int, gpus: float) -> str:
-    """What is asked for and no node has, in words; empty where one has it."""
+    """An error message where no node has the resources; empty where one has them."""
     have = [
         (node["Resources"].get("CPU", 0), node["Resources"].get("GPU", 0))
         for node in nodes
@@ -122,17 +120,20 @@ def lacking_resources(nodes: list[dict[str, Any]], cpus: int, gpus: float) -> st
     ]
     if any(cpus <= cores and gpus <= cards for cores, cards in have):
         return ""
-    told = ", ".join(f"{cores:g} and {cards:g}" for cores, cards in sorted(set(have), reverse=True))
+    nodes_have = ", ".join(
+        f"{cores:g} and {cards:g}" for cores, cards in sorted(set(have), reverse=True)
+    )
     return (
-        f"no node has cpus_per_run={cpus} cores and gpus_per_run={gpus:g} GPUs (there are: {told})"
+        f"no node has cpus_per_run={cpus} cores and gpus_per_run={gpus:g} GPUs"
+        f" (there are: {nodes_have})"
     )
 
 
 def train_cell(arguments: list[str], folder: str) -> int:
-    """The task: training in a process of its own."""
+    """The task: training in a subprocess."""
     process = launch([sys.executable, *arguments], Path(folder))
     try:
         return process.wait()
-    except BaseException:  # Ray's way to say that the task is not wanted any more
+    except BaseException:  # Ray cancels a task by an exception
         process.terminate()
         return process.wait()

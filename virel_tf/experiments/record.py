@@ -1,6 +1,4 @@
-"""experiment.json: what `virel-tf experiment` planned and what became of it, for who looks at the
-runs afterwards.
-"""
+"""experiment.json: the cells that `virel-tf experiment` planned and their states, for reports."""
 
 from __future__ import annotations
 
@@ -10,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from virel_tf.errors import ConfigError
-from virel_tf.experiments.command_line import all_settings, told_settings
+from virel_tf.experiments.command_line import expand_settings, explicit_settings
 from virel_tf.files import atomic_write
 from virel_tf.run_folder.progress import finished
 from virel_tf.version import __version__
@@ -22,14 +20,14 @@ RECORD = "experiment.json"
 
 
 class Planned(NamedTuple):
-    """A cell that was not done when an experiment last wrote of it."""
+    """A cell that was not done when the record was last written."""
 
     folder: Path
     settings: dict[str, Any]
     state: str  # waiting, running, or why it failed
 
     def done_since(self, steps: int) -> bool:
-        """Whether someone has finished it, where its run has been evaluated up to so many steps."""
+        """Whether it has finished since; its run has been evaluated up to `steps`."""
         total = self.settings["total_steps"]
         return steps >= total or finished(self.folder, total)
 
@@ -37,10 +35,10 @@ class Planned(NamedTuple):
 def write_record(
     out: Path, cells: list[Cell], state: dict[str, str], reason: dict[str, str]
 ) -> None:
-    """Writes how the cells stand; those of earlier experiments in the same folder stay."""
+    """Writes the states of the cells; those of earlier experiments in the same folder stay."""
     entries = {entry["name"]: entry for entry in read_entries(out / RECORD)}
     for cell in cells:
-        settings = told_settings(dataclasses.asdict(cell.config))
+        settings = explicit_settings(dataclasses.asdict(cell.config))
         entries[cell.name] = dict(
             name=cell.name,
             settings=settings,
@@ -52,9 +50,7 @@ def write_record(
 
 
 def planned_cells(folders: list[Path]) -> list[Planned]:
-    """What is not done of the grids recorded in, above or below the folders, as far as it lies
-    below them.
-    """
+    """The cells below the folders that are not done, of grids recorded in, above or below them."""
     within = [folder.resolve() for folder in folders]
     records = {
         record
@@ -64,7 +60,7 @@ def planned_cells(folders: list[Path]) -> list[Planned]:
     cells = [
         Planned(
             record.parent / entry["name"],
-            all_settings(entry["settings"]),
+            expand_settings(entry["settings"]),
             ": ".join(filter(None, [entry["state"], entry["reason"]])),
         )
         for record in sorted(records)
@@ -79,7 +75,7 @@ def read_entries(path: Path) -> list[dict[str, Any]]:
     try:
         entries = json.loads(path.read_text())["cells"]
         for entry in entries:
-            all_settings(entry["settings"])
+            expand_settings(entry["settings"])
             if not all(isinstance(entry[name], str) for name in ("name", "state", "reason")):
                 return []
         return entries

@@ -1,6 +1,6 @@
 """The live table of an experiment.
 
-A line per cell redrawn on a terminal; elsewhere a line now and then.
+A line per cell redrawn on a terminal; elsewhere a summary line at intervals.
 """
 
 from __future__ import annotations
@@ -16,17 +16,12 @@ from virel_tf.train.progress import duration
 
 REDRAW_EVERY = 0.5  # seconds, on a terminal
 PRINT_EVERY = 30.0  # seconds, elsewhere
-ORDER = (
-    "running",
-    "elsewhere",
-    "failed",
-    "waiting",
-    "done",
-)  # where there is not room for all, the first are shown
+# Where there is not room for all cells, the first are shown.
+ORDER = ("running", "elsewhere", "failed", "waiting", "done")
 
 
 class Line(NamedTuple):
-    """What is shown of a cell."""
+    """A row of the table."""
 
     name: str
     state: str  # one of ORDER
@@ -42,7 +37,7 @@ class Line(NamedTuple):
 
 
 class Table:
-    """Shows lines; messages go above them until they are to be kept."""
+    """Shows lines; messages go above them until `keep` is called."""
 
     def __init__(
         self, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic
@@ -76,14 +71,16 @@ class Table:
         self._drawn = len(text)
 
     def keep(self) -> None:
-        """Lets what is shown stand; messages and further showings go below it."""
+        """Leaves the shown table; messages and later tables go below it."""
         self._drawn = 0
 
     def _clear(self) -> str:
         return f"\x1b[{self._drawn}F\x1b[J" if self._drawn else ""
 
     def _write(self, text: str) -> None:
-        with contextlib.suppress(OSError):  # the experiment goes on when nobody is there to watch
+        with contextlib.suppress(
+            OSError
+        ):  # the experiment continues when the terminal has gone away
             self._stream.write(text)
             self._stream.flush()
 
@@ -112,7 +109,7 @@ def table(lines: list[Line], room: int) -> list[str]:
 def summary(lines: list[Line]) -> str:
     """The whole experiment in one line."""
     counts = {state: sum(line.state == state for line in lines) for state in ORDER}
-    told = ", ".join(
+    states = ", ".join(
         f"{counts[state]} {state}"
         for state in ("done", "running", "elsewhere", "waiting", "failed")
         if counts[state]
@@ -124,4 +121,4 @@ def summary(lines: list[Line]) -> str:
     left = sum(max(line.total - line.step, 0) for line in lines if line.state != "failed")
     rate = sum(line.steps_per_s for line in lines if line.state in ("running", "elsewhere"))
     speed = f"; {rate:.0f} steps/s in all, ETA {duration(left / rate)}" if rate and left else ""
-    return f"{len(lines)} cells: {told}; {steps} of {total} steps ({steps / total:.0%}){speed}"
+    return f"{len(lines)} cells: {states}; {steps} of {total} steps ({steps / total:.0%}){speed}"

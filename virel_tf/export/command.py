@@ -1,4 +1,4 @@
-"""`virel-tf export`: a run's policy as files that need nothing of this package."""
+"""`virel-tf export`: a run's policy as files that do not need this package."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import tensorflow as tf
 from virel_tf import machine
 from virel_tf.config import POLICIES, Config
 from virel_tf.envs.make import Environment, make_env
-from virel_tf.errors import RunError, told_by_tensorflow
+from virel_tf.errors import RunError, tensorflow_message
 from virel_tf.export.converted import write_converted
 from virel_tf.export.lite import lite_files
 from virel_tf.export.metadata import METADATA, describe
@@ -34,7 +34,7 @@ from virel_tf.version import __version__
 def export_run(
     run_dir: str | Path, which: str = "best", out: str | Path = "", format: str = "saved_model"
 ) -> dict[str, Any]:
-    """Adds a version with a policy of the run, unless the newest one holds it already; says where.
+    """Adds a version with a policy of the run, unless the newest one holds it; returns its path.
 
     `which` is best, last, or the step of a checkpoint that the run keeps.
     """
@@ -54,9 +54,9 @@ def export_run(
             version = add_version(
                 folder, writer(format, config, env, weights, metadata, folder.resolve().name)
             )
-        except tf.errors.OpError as error:  # TensorFlow writes files of its own
+        except tf.errors.OpError as error:  # TensorFlow writes files by itself
             raise RunError(
-                f"cannot write a version in {folder}: {told_by_tensorflow(error)}"
+                f"cannot write a version in {folder}: {tensorflow_message(error)}"
             ) from error
         env.close()
     if format == "saved_model" and not out:
@@ -74,7 +74,7 @@ def export_run(
 
 
 def export_policies(run_dir: Path) -> None:
-    """What a run does as it ends: every policy it has, as a SavedModel."""
+    """Exports every policy of a finished run as a SavedModel."""
     for which in POLICIES:
         if policy_path(run_dir, which).is_file():
             export_run(run_dir, which)

@@ -20,11 +20,11 @@ ROWS = 256
 
 
 class Converted(NamedTuple):
-    """A file's content, and how to ask it."""
+    """A file's content, and how to run it."""
 
     content: bytes
     act: Callable[[bytes, np.ndarray], np.ndarray]  # content, observations [B, D] -> actions [B, A]
-    tolerance: float | None  # of an action's half width; None where it is only told
+    tolerance: float | None  # of an action's half width; None: reported, not checked
 
 
 def write_converted(

@@ -15,8 +15,8 @@ from virel_tf.export.signatures import ServedPolicy
 
 
 def lite_files(served: ServedPolicy) -> dict[str, Converted]:
-    """policy.tflite, and policy_int8.tflite whose large weights are int8 (dynamic range), with what
-    that costs told.
+    """policy.tflite, and policy_int8.tflite whose large weights are int8 (dynamic range); the error
+    of the latter is reported, not checked.
     """
     return {
         "policy.tflite": Converted(convert(served, []), run_lite, 1e-4),
@@ -41,7 +41,7 @@ def convert(served: ServedPolicy, optimisations: list[tf.lite.Optimize]) -> byte
 def run_lite(model: bytes, observation: np.ndarray) -> np.ndarray:
     """Actions [B, A] of a file's content."""
     with warnings.catch_warnings():
-        # a later TensorFlow will have it in a package of its own
+        # it warns that it will move to another package
         warnings.simplefilter("ignore", UserWarning)
         interpreter = tf.lite.Interpreter(model_content=model)
     return interpreter.get_signature_runner()(observation=observation)["action"]

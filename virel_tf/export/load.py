@@ -14,9 +14,9 @@ from virel_tf.export.versions import newest_version
 
 
 class ExportedPolicy:
-    """Observations [D] or [B, D] -> actions [A] or [B, A] in the environment's own units.
+    """Observations [D] or [B, D] -> actions [A] or [B, A] in the environment's units.
 
-    `metadata` says which.
+    `metadata` describes the environment.
     """
 
     def __init__(self, folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""metadata.json: what an exported policy is, for who finds it without the run it came from."""
+"""metadata.json: describes an exported policy without the run it came from."""
 
 from __future__ import annotations
 

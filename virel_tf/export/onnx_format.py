@@ -28,7 +28,7 @@ def onnx_files(served: ServedPolicy) -> dict[str, Converted]:
 
 
 def run_onnx(model: bytes, observation: np.ndarray) -> np.ndarray:
-    """Actions [B, A] of a file's content, by ONNX' own slow evaluator, which tf2onnx brings along."""
+    """Actions [B, A] of a file's content, by ONNX' reference evaluator, which tf2onnx installs."""
     import onnx.reference
 
     return onnx.reference.ReferenceEvaluator(model).run(["action"], {"observation": observation})[0]

@@ -1,6 +1,6 @@
 """The texts beside an exported model.
 
-How to call it, and what a server's configuration says of it.
+How to call it, and its entry in a server's configuration.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from virel_tf.config import POLICIES
 
 Examples = Mapping[str, Mapping[str, np.ndarray]]  # one row of input for each signature
 MEANING = {
-    "serving_default": "the action of the policy without its noise, in the environment's own units",
+    "serving_default": "the action of the policy without its noise, in the environment's units",
     "sample": (
         "the action for standard normal `noise` of yours, and the logarithm of its density in the"
-        " environment's own units"
+        " environment's units"
     ),
     "distribution": "mean and deviation of the Gaussian before tanh and scaling",
     "value": (
@@ -55,7 +55,7 @@ def readme(metadata: Mapping[str, Any], model_name: str, version: int, examples:
     title = f"the {which} policy" if which in POLICIES else f"the policy of step {which}"
     return f"""# {metadata["env"]}, {metadata["variant"]}: {title}
 
-Trained for {metadata["step"]} steps{reached}. metadata.json says the rest: spaces, versions, seed.
+Trained for {metadata["step"]} steps{reached}. See metadata.json for spaces, versions and the seed.
 
 An observation is {observation["size"]} float32 numbers, not normalised:
 
@@ -63,11 +63,11 @@ An observation is {observation["size"]} float32 numbers, not normalised:
 
 An action is {action["size"]} float32 numbers between {action["low"]} and {action["high"]}.
 
-| signature | inputs | what it answers |
+| signature | inputs | output |
 |---|---|---|
 {signature_rows(examples)}
 
-Any number of rows may be asked about at once. A wrong rank or width, NaN and infinity are errors.
+A request may have any number of rows. A wrong rank or width, NaN and infinity are errors.
 
 ## TensorFlow Serving
 

@@ -1,4 +1,4 @@
-"""A policy as a SavedModel, with what a server and its operators want to find beside it."""
+"""A policy as a SavedModel, with warm-up requests, metadata and a README."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def write_saved_model(
     folder: Path, served: ServedPolicy, env: Environment, metadata: dict[str, Any], model_name: str
 ) -> None:
     """Fills an empty folder with a version of the model."""
-    # A bare module: only variables and functions are saved, no object of Keras that a loader would
-    # have to know.
+    # A bare module: only variables and functions are saved, no Keras object, which a loader would
+    # need Keras for.
     module = tf.Module()
     module.parameters = served.variables
     signatures = served.signatures()

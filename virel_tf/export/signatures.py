@@ -1,7 +1,6 @@
-"""What an exported policy answers to: raw observations in, actions in the environment's own units
-out.
+"""The signatures of an exported policy: raw observations to actions in the environment's units.
 
-The networks' own layers are called inside `tf.function`, which leaves ordinary operations and
+The networks' layers are called inside `tf.function`, which leaves ordinary operations and
 variables and nothing of Keras or TensorFlow Probability. Input that a graph would quietly broadcast
 or carry along (a wrong width, NaN) fails inside the graph, so that every server refuses it.
 """
@@ -73,10 +72,9 @@ class ServedPolicy:
         """`act` for runtimes that drop checks: there the action is NaN where a number of the
         observation is not finite.
 
-        Layers may lose a NaN on its way (the larger of NaN and 0 can be 0), so it takes a way of
-        its own: 0 times NaN or infinity is NaN. And they may broadcast or fold an observation of
-        another width; cutting it into parts of given widths is what such runtimes refuse to do with
-        another.
+        Layers may lose a NaN (the larger of NaN and 0 can be 0), so 0 times the observation, which
+        is NaN for NaN and infinity, is added to the action. And they may broadcast or fold an
+        observation of another width; splitting it into fixed widths makes such runtimes refuse it.
         """
         if self.observation_size > 1:
             observation = tf.concat(
@@ -89,7 +87,7 @@ class ServedPolicy:
         """observation [B, D], standard normal noise [B, A] -> action [B, A] and its log density
         [B].
 
-        The density is that of the action in the environment's own units: log pi(a) of [-1, 1]^A
+        The density is that of the action in the environment's units: log pi(a) of [-1, 1]^A
         less the logarithm of each half width. An action number without room (low = high) has no
         density and is left out; whole numbers are rounded after the density is taken.
         """
@@ -132,7 +130,7 @@ class ServedPolicy:
         return self.policy(self.policy.normaliser(self._checked(observation, "observation")))
 
     def _scaled(self, action: tf.Tensor) -> tf.Tensor:
-        """From [-1, 1]^A to the environment's own units."""
+        """From [-1, 1]^A to the environment's units."""
         action = tf.clip_by_value(self.middle + self.half_width * action, self.low, self.high)
         return tf.round(action) if self.whole_numbers else action
 

@@ -23,13 +23,12 @@ def add_version(folder: Path, write: Callable[[Path], None]) -> Path:
     ensure_writable(folder)
     try:
         with one_at_a_time(folder):
-            for (
-                left
-            ) in folder.iterdir():  # by a process that was killed: nobody else adds versions now
+            # left by a killed process, since this one holds the lock
+            for left in folder.iterdir():
                 if re.fullmatch(re.escape(TEMPORARY) + r"\d+", left.name) and left.is_dir():
                     shutil.rmtree(left)
             target = folder / str(max(numbers(folder), default=0) + 1)
-            temporary = folder / (TEMPORARY + target.name)  # not a number, so servers pass it over
+            temporary = folder / (TEMPORARY + target.name)  # not a number, so servers ignore it
             temporary.mkdir()
             try:
                 write(temporary)

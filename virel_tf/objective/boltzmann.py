@@ -1,7 +1,6 @@
 r"""The Boltzmann policy of a critic, and how far a policy is from it.
 
-    pi_omega(a|s) = exp(Q(s, a) / epsilon) / integral exp(Q(s, a') / epsilon) da'
-    (eq:action_posterior)
+    pi_omega(a|s) = exp(Q(s, a) / epsilon) / integral exp(Q(s, a') / epsilon) da'    (3)
 
 For K actions the integral is a sum. For continuous actions `importance_*` estimate it from N
 actions of a proposal, such as the policy itself. Shapes: q and log-probabilities [..., K] or [...,
@@ -28,7 +27,7 @@ def boltzmann(q: tf.Tensor, temperature: Number) -> tf.Tensor:
 
 
 def optimality_likelihood(q: tf.Tensor, temperature: Number) -> tf.Tensor:
-    """p(O = 1|h) = exp((Q(s, a) - max_a' Q(s, a')) / epsilon) (eq:virel_likelihood).
+    """p(O = 1|h) = exp((Q(s, a) - max_a' Q(s, a')) / epsilon) (appendix B).
 
     [..., K] -> [..., K].
     """

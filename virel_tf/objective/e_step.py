@@ -1,10 +1,10 @@
-r"""E-step: move the policy towards the Boltzmann policy of the critic, by ascending (eq:e_step)
+r"""E-step: move the policy towards the Boltzmann policy of the critic, by ascending (6)
 
     epsilon grad_theta L = E_{s ~ D}[ grad_theta ( E_{a ~ pi_theta}[ Q(s, a) ] - temperature
     KL(pi_theta || prior) ) ]
 
 With the uniform prior the KL is minus the entropy, up to a constant: the paper's main text, and
-SAC. With the policy of some updates ago as prior it is MPO (eq:mpo_objective); see
+SAC. With the policy of some updates ago as prior it is MPO (equation 42); see
 `theory/mpo.py`.
 
 | estimator | action | gradient flows through | algorithm |
@@ -18,7 +18,7 @@ SAC. With the policy of some updates ago as prior it is MPO (eq:mpo_objective); 
 epsilon-hat in beta, alpha in virel and in SAC.
 
 The appendix prints J^pi = E[log pi (alpha - (Q - V))]. Differentiated as a score function that is
-not (eq:e_step): E[alpha grad log pi] = 0, so the temperature would do nothing. The factor that
+not equation (6): E[alpha grad log pi] = 0, so the temperature would do nothing. The factor that
 belongs there is alpha log pi, which is the estimator below; see docs/errata.md.
 """
 

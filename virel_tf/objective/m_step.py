@@ -1,5 +1,5 @@
-r"""M-step: move the critics so that the residual error epsilon_omega falls (eq:m_step,
-sec:approx_gradients).
+r"""M-step: move the critics so that the residual error epsilon_omega falls (equation
+7, appendix F.3).
 
 With beta = T Q - Q and b = grad_omega Q, an M-step descends an estimate of grad epsilon = E[ beta
 grad beta ], up to the factor c:
@@ -8,13 +8,13 @@ grad beta ], up to the factor c:
 |---|---|---|---|
 | `squared_error` (direct) | -E[ beta b ], the target held fixed | no | TD, DQN, SAC |
 | `residual_gradient` | E[ beta_1 grad beta_2 ], two independent samples of what follows | yes | Baird 1995 |
-| `gtd2` | E[ (b^T zeta) grad beta ] + curvature (eq:ew_projected_gradient) | yes, of the projected error | Maei 2009 |
+| `gtd2` | E[ (b^T zeta) grad beta ] + curvature (appendix F.1) | yes, of the projected error | Maei 2009 |
 | `tdc` | -E[ beta b ] + gamma E[ (b^T zeta) b' ] + curvature | the same, at the right zeta | Maei 2009 |
-| `full_elbo` | E[Q] grad epsilon - epsilon E[grad Q]: epsilon^2 grad L itself (eq:m_step) | with exact epsilon | |
+| `full_elbo` | E[Q] grad epsilon - epsilon E[grad Q]: epsilon^2 grad L itself (equation 7) | with exact epsilon | |
 
-where curvature = E[ (beta - b^T zeta) (grad^2 Q) zeta ] and zeta is learned along (eq:zeta_update).
-b^T zeta, the derivative of Q in the direction zeta, is called `fitted`; its gradient is (grad^2 Q)
-zeta (Pearlmutter 1994).
+where curvature = E[ (beta - b^T zeta) (grad^2 Q) zeta ] and zeta is learned along equation
+(34). b^T zeta, the derivative of Q in the direction zeta, is called `fitted`; its gradient is
+(grad^2 Q) zeta (Pearlmutter 1994).
 
 Each function returns a number whose gradient in omega is the one above. But for the direct method,
 the number itself says nothing. All inputs are [B]. tests/test_m_steps.py holds each against the
@@ -49,7 +49,7 @@ def residual_gradient(td_error: tf.Tensor, independent: tf.Tensor) -> tf.Tensor:
 
 
 def gtd2(q: tf.Tensor, target: tf.Tensor, fitted: tf.Tensor) -> tf.Tensor:
-    """E[ (b^T zeta) grad beta ] + curvature (eq:ew_projected_gradient)."""
+    """E[ (b^T zeta) grad beta ] + curvature (appendix F.1, after equation 34)."""
     td_error = target - q
     return tf.reduce_mean(tf.stop_gradient(fitted) * td_error) + curvature(td_error, fitted)
 
@@ -72,7 +72,7 @@ def curvature(td_error: tf.Tensor, fitted: tf.Tensor) -> tf.Tensor:
 
 def projection_step(q: tf.Tensor, target: tf.Tensor, fitted: tf.Tensor) -> tf.Tensor:
     """-E[ (beta - b^T zeta) b ], along which zeta descends E[ 1/2 (beta - b^T zeta)^2 ]
-    (eq:zeta_update).
+    (equation 34).
     """
     return -tf.reduce_mean(tf.stop_gradient(target - q - fitted) * q)
 
@@ -86,7 +86,7 @@ def full_elbo(
     c: float = 1.0,
     p: float = 2.0,
 ) -> tf.Tensor:
-    """-epsilon^2 grad L (eq:m_step), with the recursion of T^{pi_omega}'s epsilon
+    """-epsilon^2 grad L (equation 7), with the recursion of T^{pi_omega}'s epsilon
     (`gradients.boltzmann_gradient`).
 
     q_of_policy: Q(s, a) at actions of pi_theta. td_error, independent: beta under pi_omega at

@@ -1,5 +1,5 @@
-r"""The residual error epsilon_omega = c/p || T_omega Q - Q ||_p^p (sec:model), its estimates and
-its scale lambda.
+r"""The residual error epsilon_omega = c/p || T_omega Q - Q ||_p^p (section 3.1), its estimates
+and its scale lambda.
 
 | estimator | transitions behind it | cost per update |
 |---|---|---|

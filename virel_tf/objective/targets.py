@@ -1,11 +1,11 @@
 r"""Target operators: what a value is regressed on.
 
-    J^Q:  r_t + gamma (1 - terminated_t) U(s_{t+1})          (app:pseudocode)
+    J^Q:  r_t + gamma (1 - terminated_t) U(s_{t+1})          (appendix H)
     J^V:  U(s_t), where U(s) = E_{a ~ pi_theta} [ hard or soft (Q)(s, a) ]
 
 | U | value of a state | operator | algorithms |
 |---|---|---|---|
-| `hard` | E[Q] | T^{pi_theta} for T^{pi_omega}, in the set of def:target_set | virel, beta, virel1, mpo, ddpg |
+| `hard` | E[Q] | T^{pi_theta} for T^{pi_omega}, in the set of Definition 2 | virel, beta, virel1, mpo, ddpg |
 | `soft` | E[Q - temperature log pi] | soft, outside that set: its fixed point holds entropies | sac_v1, sac |
 
 virel2 has one Q of each. With several critics the Q above is their minimum (Fujimoto et al. 2018).

@@ -166,7 +166,7 @@ class ReplayRing:
         )
 
     def view(self) -> ReplayView:
-        """The transitions that are there now."""
+        """The transitions currently stored."""
         return ReplayView(tf.constant(self.first, tf.int32), tf.constant(self.count, tf.int32))
 
     def sample(
@@ -198,11 +198,11 @@ class ReplayRing:
         factor = tf.fill([size], discount)
         for step in range(1, n_step):
             ending = tf.gather(self.terminated, ahead(step))
-            goes_on = (terminated == 0) & (steps == step) & (ending != NO_START)
-            reward += tf.where(goes_on, factor * tf.gather(self.reward, ahead(step)), 0.0)
-            terminated = tf.where(goes_on, ending, terminated)
-            factor = tf.where(goes_on, factor * discount, factor)
-            steps += tf.cast(goes_on, tf.int32)
+            continues = (terminated == 0) & (steps == step) & (ending != NO_START)
+            reward += tf.where(continues, factor * tf.gather(self.reward, ahead(step)), 0.0)
+            terminated = tf.where(continues, ending, terminated)
+            factor = tf.where(continues, factor * discount, factor)
+            steps += tf.cast(continues, tf.int32)
         return Transition(
             tf.gather(self.observation, slot),
             tf.gather(self.action, slot),

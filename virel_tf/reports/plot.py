@@ -61,7 +61,7 @@ def draw(experiment: Experiment, options: PlotOptions) -> Picture:
                 "epsilon: no run here has a temperature that follows epsilon, as beta's does",
             )
         return picture
-    result = aggregate(experiment, read_anchors(options.anchors), options.bootstrap_samples)
+    result = aggregate(experiment, read_anchors(options.published), options.bootstrap_samples)
     pictures = aggregate_pictures(experiment, result) if result else {}
     if options.figure not in pictures:
         variants = "two variants" if options.figure == "improvement" else "a variant"

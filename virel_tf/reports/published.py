@@ -76,10 +76,10 @@ def read_anchors(path: str = "") -> list[Anchor]:
                 raise ValueError(f"{anchor.algorithm} after {anchor.steps} steps")
         return anchors
     except OSError as error:
-        raise ConfigError("anchors", f"cannot read {path}: {error.strerror}") from error
+        raise ConfigError("published", f"cannot read {path}: {error.strerror}") from error
     except (KeyError, TypeError, ValueError, csv.Error) as error:
         raise ConfigError(
-            "anchors",
+            "published",
             f"{path} does not fit ({error}); it must have the columns {', '.join(Anchor._fields)}",
         ) from error
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from virel_tf.errors import ConfigError
-from virel_tf.experiments.command_line import own_settings
+from virel_tf.experiments.command_line import non_default_settings
 from virel_tf.experiments.record import planned_cells
 from virel_tf.registry import RECIPES
 from virel_tf.reports.aggregates import final_score
@@ -203,7 +203,7 @@ def telling_settings(groups: list[Group]) -> set[str]:
     So a label means the same in all environments. What a preset has for each of them is no
     difference: presets stand for the settings they bring.
     """
-    own = [own_settings(group.runs[0].settings) for group in groups]
+    own = [non_default_settings(group.runs[0].settings) for group in groups]
     names = {
         name for settings in own for name in settings if name == "preset" or changes_numbers(name)
     }
@@ -212,7 +212,7 @@ def telling_settings(groups: list[Group]) -> set[str]:
 
 def label_of(group: Group, telling: set[str]) -> str:
     """The variant, and what tells the group from others of that variant."""
-    own = own_settings(group.runs[0].settings)
+    own = non_default_settings(group.runs[0].settings)
     return ", ".join([group.variant, *(f"{name}={own[name]}" for name in own if name in telling)])
 
 

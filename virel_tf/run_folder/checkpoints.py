@@ -1,5 +1,5 @@
 """Checkpoints on disk: flushed under a temporary name, then renamed, so that no kill or power cut
-leaves half of one.
+leaves a partial one.
 
 folder/step-000012000/manifest.json    step, info, and size and SHA-256 of every file below
                       state.npz        the arrays
@@ -71,8 +71,8 @@ class CheckpointStore:
         new_segment: Segment | None,
         keep_from: int,
     ) -> Path:
-        """Adds a checkpoint, then removes what it makes superfluous. RunError: the earlier ones are
-        as they were.
+        """Adds a checkpoint, then removes those it replaces. After a RunError the earlier ones are
+        unchanged.
 
         `new_segment`: the replay rows since the last save or load. Rows before `keep_from` are no
         longer needed.
@@ -113,7 +113,7 @@ class CheckpointStore:
     def load_newest(self) -> Checkpoint | None:
         """The newest whole checkpoint.
 
-        None where nothing was ever saved. Damaged ones are set aside.
+        None where nothing was ever saved. Damaged ones are renamed, with a warning.
         """
         for path in self._candidates():
             try:
@@ -123,12 +123,12 @@ class CheckpointStore:
             except _Damaged as damage:
                 self._set_aside(path, damage)
         self._segments = []
-        # Those set aside by an earlier start count too: a restarted run must not quietly begin at
+        # Those renamed by an earlier start count too: a resumed run must not silently begin at
         # step 0.
         if self.newest_path() or any(self.folder.glob("damaged-*")):
             raise RunError(
                 f"no usable checkpoint in {self.folder}: all are damaged; remove"
-                f" {self.folder.parent} to start afresh"
+                f" {self.folder.parent} to start from scratch"
             )
         return None
 
@@ -157,7 +157,7 @@ class CheckpointStore:
         )
 
     def _continued(self, new: Segment | None, keep_from: int) -> list[dict]:
-        """The known segments still in use, up to where `new` begins."""
+        """The saved segments still in use, up to where `new` begins."""
         entries = [
             entry
             for entry in self._segments
@@ -172,7 +172,7 @@ class CheckpointStore:
     def _write_rows(self, segment: Segment, folder: Path) -> dict:
         """Writes a segment file.
 
-        One of that name may be in use by a checkpoint that is needed again: not over it.
+        Does not overwrite one of that name, which an earlier checkpoint may need.
         """
         name = f"rows-{segment.first:09d}-{segment.last:09d}.npz"
         data = _pack(segment.arrays)
@@ -181,7 +181,7 @@ class CheckpointStore:
         return {"first": segment.first, "last": segment.last, **_write(folder / name, data)}
 
     def _put_in_place(self, temporary: Path, target: Path) -> None:
-        """Gives a checkpoint its name. All that takes up space has been written by now."""
+        """Renames a complete checkpoint. All its data have been written by now."""
         for rows in temporary.glob("rows-*.npz"):
             os.replace(rows, self._replay / rows.name)
         sync_folder(self._replay)
@@ -236,7 +236,7 @@ def _step_of(path: Path) -> int:
 
 
 def _remove_folder(path: Path) -> None:
-    """Takes away the name first, so that a half-removed checkpoint is never taken for one."""
+    """Renames it first, so that a partly removed checkpoint is never read as one."""
     if path.exists():
         doomed = path.with_name(f"{TEMPORARY}doomed-{path.name}")
         shutil.rmtree(doomed, ignore_errors=True)
@@ -254,7 +254,7 @@ def _read(path: Path, entry: dict | None = None) -> bytes:
     """The content of a file, which is as the manifest's entry says."""
     try:
         data = path.read_bytes()
-    except PermissionError as error:  # may well be sound: not to be passed over
+    except PermissionError as error:  # it may be intact, so it is not skipped
         raise RunError(f"cannot read {path}: {error.strerror}") from error
     except OSError as error:
         raise _Damaged(f"{path.name}: {error.strerror}") from error
@@ -297,7 +297,7 @@ def _read_manifest(folder: Path) -> dict:
 
 
 def read_arrays(folder: Path) -> dict[str, np.ndarray]:
-    """The arrays of a checkpoint that others may need as it is; RunError where it is damaged."""
+    """The arrays of a checkpoint without changing it; RunError where it is damaged."""
     try:
         return _read_arrays(folder, _read_manifest(folder))
     except _Damaged as damage:

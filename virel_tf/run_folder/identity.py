@@ -13,7 +13,7 @@ IDENTITY = {"env": str, "variant": str, "seed": int}  # which run it is, whateve
 
 
 def lacking_identity(settings: Any) -> list[str]:
-    """The names of what says which run it is, where the settings do not have it as they should."""
+    """The names of identifying settings that are missing or of the wrong type."""
     return [
         name
         for name, kind in IDENTITY.items()
@@ -34,7 +34,7 @@ def changes_numbers(name: str) -> bool:
 
 
 def fingerprint(settings: dict[str, Any]) -> str:
-    """What runs of one group share: all settings but the seed and those that change no number."""
+    """Equal for runs of one group: all settings but the seed and those that change no number."""
     return json.dumps(
         {
             name: value
@@ -46,5 +46,5 @@ def fingerprint(settings: dict[str, Any]) -> str:
 
 
 def identity(settings: dict[str, Any]) -> tuple[str, int]:
-    """What no two runs share."""
+    """Unique to a run."""
     return fingerprint(settings), settings["seed"]

@@ -18,7 +18,7 @@ WAIT = 0.1  # seconds between two tries
 
 @contextmanager
 def only_writer(folder: Path) -> Iterator[None]:
-    """Holds the folder's lock, so that two processes never write one run."""
+    """Holds the folder's lock, so that two processes never write to one run."""
     try:
         lock = open(folder / LOCK, "w")
         take_lock(lock)
@@ -31,11 +31,11 @@ def only_writer(folder: Path) -> Iterator[None]:
 
 
 def take_lock(lock: TextIO) -> None:
-    """For this process alone; BlockingIOError where another holds it for long."""
+    """Takes the exclusive lock; BlockingIOError where another process keeps it."""
     for _ in range(TRIES):
         try:
             return fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:  # perhaps by `in_use`, for a moment
+        except BlockingIOError:  # `in_use` may hold it for a moment
             time.sleep(WAIT)
     fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
 

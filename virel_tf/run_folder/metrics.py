@@ -17,7 +17,7 @@ TAIL = 64 * 1024  # bytes at the end of the file that surely hold its last two r
 def read_rows(folder: Path, keep_rows: int | None = None) -> tuple[list[str], list[Row]]:
     """The columns and the first rows of a run's metrics, or all.
 
-    A last line that a kill has cut short is not looked at.
+    A last line truncated by a kill is ignored.
     """
     path = folder / METRICS
     end = None if keep_rows is None else keep_rows + 1
@@ -30,7 +30,7 @@ def read_rows(folder: Path, keep_rows: int | None = None) -> tuple[list[str], li
         raise RunError(f"{path} is damaged: {error}") from error
     if len(table) < (keep_rows or 0):
         raise RunError(
-            f"{path} holds {len(table)} of the {keep_rows} rows that the checkpoint counts on"
+            f"{path} holds {len(table)} of the {keep_rows} rows that the checkpoint was saved with"
         )
     for number, cells in enumerate(table, start=2):
         if len(cells) != len(columns):
@@ -64,7 +64,7 @@ def evaluated_return(folder: Path, step: int) -> float | None:
     """The mean return of the run's evaluation at that step, if there was one."""
     try:
         rows = read_rows(folder)[1]
-    except RunError:  # the policy is none the worse for it
+    except RunError:  # only the return is missing then
         return None
     returns = [float(row["eval_return"]) for row in rows if row["step"] == step]
     return returns[-1] if returns and math.isfinite(returns[-1]) else None

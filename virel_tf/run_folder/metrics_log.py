@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from virel_tf.errors import RunError, told_by_tensorflow
+from virel_tf.errors import RunError, tensorflow_message
 from virel_tf.files import atomic_write, ensure_writable
 from virel_tf.run_folder.metrics import Row, parse_row, read_rows
 from virel_tf.run_folder.paths import METRICS, tensorboard_folder
@@ -56,21 +56,21 @@ class MetricsLog:
         self._board.add(self.rows[-1])
 
     def close(self) -> None:
-        """Ends both files; what `write` has taken is on the disk already."""
+        """Closes both files; rows are on the disk when `write` returns."""
         with contextlib.suppress(OSError):
             self._file.close()
         self._board.close()
 
 
 class _Board:
-    """TensorBoard event files, begun anew."""
+    """TensorBoard event files, written from scratch."""
 
     def __init__(self, folder: Path) -> None:
         import tensorflow as tf  # takes seconds, and nothing else here needs it
 
         self._tf = tf
         self._folder = folder
-        with self._telling():
+        with self._as_run_error():
             for old in folder.glob("events.out.tfevents.*"):
                 old.unlink()
             self._writer = tf.summary.create_file_writer(str(folder))
@@ -83,7 +83,7 @@ class _Board:
             for name, value in row.items()
             if name != "step" and isinstance(value, (int, float))
         ]
-        with self._telling(), self._writer.as_default():  # which flushes at its end
+        with self._as_run_error(), self._writer.as_default():  # which flushes at its end
             self._tf.summary.experimental.write_raw_pb(
                 Summary(value=scalars).SerializeToString(), step=row["step"]
             )
@@ -93,15 +93,15 @@ class _Board:
             self._writer.close()
 
     @contextlib.contextmanager
-    def _telling(self) -> Iterator[None]:
-        """Turns what the file system or TensorFlow says of it into one line."""
+    def _as_run_error(self) -> Iterator[None]:
+        """Turns errors of the file system and of TensorFlow into a RunError."""
         try:
             yield
         except OSError as error:
             raise RunError(f"cannot write to {self._folder}: {error.strerror}") from error
         except self._tf.errors.OpError as error:
             raise RunError(
-                f"cannot write to {self._folder}: {told_by_tensorflow(error)}"
+                f"cannot write to {self._folder}: {tensorflow_message(error)}"
             ) from error
 
 

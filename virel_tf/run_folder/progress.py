@@ -1,4 +1,4 @@
-"""How far a run has come, for someone who is not training in its folder."""
+"""Progress of a run, read from its folder by another process."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ class Latest(NamedTuple):
 
 
 def mark_finished(folder: Path, step: int) -> None:
-    """Notes that the run has come to its end at that step, with all its files written."""
+    """Records that the run has finished at that step, with all its files written."""
     atomic_write(folder / FINISHED, (json.dumps({"step": step}) + "\n").encode())
 
 
 def finished(folder: Path, total_steps: int) -> bool:
-    """Whether the run came to its end, at `total_steps` or later."""
+    """Whether the run has finished, at `total_steps` or later."""
     try:
         return json.loads((folder / FINISHED).read_text())["step"] >= total_steps
     except (OSError, ValueError, KeyError, TypeError):
@@ -35,15 +35,15 @@ def finished(folder: Path, total_steps: int) -> bool:
 def newest_checkpoint(folder: Path) -> str:
     """The name of the newest checkpoint, empty where there is none.
 
-    It changes as the run gets on.
+    It changes as the run makes progress.
     """
     return max((path.name for path in folder.glob(f"{CHECKPOINTS}/step-*")), default="")
 
 
 def latest(folder: Path) -> Latest:
-    """The last whole row that the run has written."""
+    """The last complete row that the run has written."""
     row = last_row(folder)
     try:
         return Latest(int(row["step"]), float(row["eval_return"]), float(row["steps_per_s"]))
-    except (KeyError, ValueError):  # cut short by a kill; the run writes it again
+    except (KeyError, ValueError):  # truncated by a kill; the run writes it again
         return Latest()

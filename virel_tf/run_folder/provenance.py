@@ -1,7 +1,4 @@
-"""Which versions of what made a file.
-
-Said in a run's versions.json and in an export's metadata.json.
-"""
+"""Versions of packages and of the source, for versions.json and an export's metadata.json."""
 
 from __future__ import annotations
 
@@ -20,7 +17,7 @@ PACKAGES = ("tensorflow", "keras", "tensorflow-probability", "gymnasium", "mujoc
 
 
 def versions() -> dict[str, str]:
-    """Of Python, this package and those whose numbers a run depends on."""
+    """Versions of Python, this package and those that a run's numbers depend on."""
     found = {"python": platform.python_version(), "virel_tf": __version__}
     for package in PACKAGES:
         try:
@@ -34,12 +31,11 @@ def git_revision() -> str | None:
     """The commit of the source tree this package runs from or was built from, with -dirty where
     that was changed since.
 
-    None where neither is known.
+    None where there is neither.
     """
     package = Path(__file__).resolve().parent.parent
     try:
-        # An installed package may lie in somebody else's repository: only a tree that tracks it
-        # tells about it.
+        # An installed package may be inside another repository, which does not track it.
         subprocess.run(
             ["git", "ls-files", "--error-unmatch", "__init__.py"],
             cwd=package,
@@ -56,12 +52,9 @@ def git_revision() -> str | None:
 
 
 def record_versions(run_dir: Path, step: int) -> None:
-    """Notes in versions.json what the run is made with from `step` on, where that is not what it
-    says already.
-    """
+    """Adds the versions used from `step` on to versions.json, where they differ from the last."""
     now = {"versions": versions(), "git_revision": git_revision()}
-    # A part that began here or later has left nothing: the run goes on from the checkpoint at
-    # `step`.
+    # Drops parts that began here or later: the run resumes from the checkpoint at `step`.
     parts = [part for part in read_versions(run_dir) if part["from_step"] < step]
     if not parts or any(parts[-1].get(name) != value for name, value in now.items()):
         parts.append({"from_step": step, **now})

@@ -13,9 +13,8 @@ from virel_tf.files import atomic_write
 from virel_tf.registry import RECIPES
 from virel_tf.run_folder.paths import CONFIG
 
-FORMAT = (
-    1  # of a run's folder; goes up when an older version could not read a new one, or the reverse
-)
+# Of a run's folder; goes up when an older version could not read a new one, or the reverse.
+FORMAT = 1
 
 
 def write_settings(folder: Path, config: Config) -> None:
@@ -39,13 +38,13 @@ def read_settings(folder: Path) -> dict[str, Any]:
         raise ConfigError(
             None,
             f"{folder} is a run's folder {kind}, made by another version of virel_tf; "
-            f"this version reads format {FORMAT} alone",
+            f"this version reads only format {FORMAT}",
         )
     return saved
 
 
 def read_config(folder: Path) -> dict[str, Any]:
-    """The settings of a run that this version can go on with or restore."""
+    """The settings of a run that this version can resume or restore."""
     try:
         saved = read_settings(folder)
     except ConfigError as error:
@@ -94,14 +93,14 @@ def refuse_other_run(config: Config, folder: Path) -> None:
     if config.resume == "never":
         raise ConfigError(
             "resume",
-            f"'never' is not allowed, since {folder} holds a run already; give another folder or "
+            f"'never' is not allowed, since {folder} holds a run already; set another folder or "
             "remove it",
         )
     changes = differences(read_config(folder), config)
     if changes:
         raise ConfigError(
             "run_dir",
-            f"{folder} holds a run with other settings ({'; '.join(changes)}); give those again, "
+            f"{folder} holds a run with other settings ({'; '.join(changes)}); set those again, "
             "or another folder",
         )
 
@@ -117,5 +116,5 @@ def refuse_other_recipe(config: Config, folder: Path, saved: dict[str, str]) -> 
         raise ConfigError(
             "run_dir",
             f"{folder} holds a run of {config.variant} made of other parts "
-            f"({'; '.join(changes)}); give another folder",
+            f"({'; '.join(changes)}); set another folder",
         )

@@ -1,5 +1,4 @@
-r"""Theorem 1 (proof:convergence_boltzmann) and Lemma 1 (proof:objective_infinity) in numbers, in
-one dimension.
+r"""Theorem 1 and Lemma 1 in numbers, in one dimension.
 
 For p_epsilon(x) proportional to exp(f(x) / epsilon) with a unique smooth maximum x*, the proof's
 substitution u = (x* - x) / sqrt(epsilon) turns p_epsilon into a Gaussian whose corrections come in
@@ -50,7 +49,7 @@ def first_order_coefficient(
 
 def elbo_of_gaussian(q: float, curvature: float, deviation: float, epsilon: float) -> float:
     """L of a Gaussian policy centred on the maximum of Q(a) = q - curvature a^2 / 2, for one state
-    (eq:elborl).
+    (equation 4).
     """
     expected_q = q - curvature * deviation**2 / 2
     return expected_q / epsilon + 0.5 * np.log(2 * np.pi * np.e * deviation**2)

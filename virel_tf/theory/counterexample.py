@@ -1,4 +1,4 @@
-r"""Where maximum-entropy RL's best action is wrong (sec:MERL, figure ce).
+r"""Where maximum-entropy RL's best action is wrong (section 2.2, figure 1).
 
 s_0 has two actions. a_2 pays 1 and leads on along a chain of states without a choice. a_1 pays
 nothing and leads to s_1, which has k equally worthless actions, each to a state of its own. Only
@@ -29,7 +29,7 @@ def merl_probability(
 
 
 def merl_objective(p: complex, c: float, discount: float, k: int) -> complex:
-    """J_merl (eq:counter_objective) of p_1 = p, with the best p_1^i = 1/k."""
+    """J_merl (equation 2) of p_1 = p, with the best p_1^i = 1/k."""
     return (1 - p) * (1 - c * np.log(1 - p)) - p * (c * np.log(p) - discount * c * np.log(k))
 
 

@@ -1,16 +1,15 @@
-r"""Where the direct M-step diverges and the projected one does not (sec:relaxation_assumption,
-sec:approx_gradients).
+r"""Where the direct M-step diverges and the projected one does not (appendices F.1
+and F.3).
 
 States without a choice, all equally often sampled, rewards 0, so that the TD fixed point is V = 0.
 Both updates are the expected ones, over all states at once:
 
     direct:     omega <- omega + alpha_omega E[ beta b ]
-    projected:  zeta  <- zeta  + alpha_zeta E[ (beta - b^T zeta) b ]
-    (eq:zeta_update)
+    projected:  zeta  <- zeta  + alpha_zeta E[ (beta - b^T zeta) b ]    (34)
                 omega <- omega + alpha_omega ( E[ (b - gamma b') b^T zeta ] - E[ (beta - b^T zeta)
                 grad^2 V zeta ] )
 
-with b = grad V and beta = gamma V' - V. In eq:omega_update alpha_omega multiplies the first term
+with b = grad V and beta = gamma V' - V. In equation (35) alpha_omega multiplies the first term
 only; it belongs to both.
 """
 

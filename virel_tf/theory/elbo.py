@@ -1,9 +1,7 @@
 r"""The objective of VIREL, over S states and K actions.
 
-    L(omega, theta) = E_{s ~ d}[ E_{a ~ pi_theta}[ Q(s, a) / epsilon ] + H(pi_theta(.|s)) ]
-    (eq:elborl)
-                    = l(omega) - KL(q_theta(h) || p_omega(h)) - H(d)
-                    (eq:objective_ii)
+    L(omega, theta) = E_{s ~ d}[ E_{a ~ pi_theta}[ Q(s, a) / epsilon ] + H(pi_theta(.|s)) ]    (4)
+                    = l(omega) - KL(q_theta(h) || p_omega(h)) - H(d)    (5)
 
 with q_theta(h) = d(s) pi_theta(a|s), l(omega) = log sum_h exp(Q / epsilon), p_omega(h) = exp(Q /
 epsilon - l(omega)). Shapes: q and log_policy [S, K], states (the sampling distribution d) [S],

@@ -1,4 +1,4 @@
-r"""Complete E- and M-steps on a finite MDP (sec:analysis_of_approximations).
+r"""Complete E- and M-steps on a finite MDP (appendix F.5).
 
 Q is a table, so any Q can be represented, and the target uses pi_theta in place of pi_omega. A
 complete M-step then ends at epsilon = 0, and the complete E-step that follows, at temperature
@@ -6,8 +6,8 @@ epsilon = 0, is the greedy policy (Theorem 1).
 
 | target in the M-step | M-step | EM is |
 |---|---|---|
-| depends on omega: min over Q of norm(T^pi Q - Q) | Q = Q^pi | policy iteration (eq:pol_it_i, eq:pol_it_ii) |
-| fixed: min over Q of norm(T^pi Q_old - Q) | Q = T^pi Q_old | Q-learning, Q = T* Q_old (eq:q_it) |
+| depends on omega: min over Q of norm(T^pi Q - Q) | Q = Q^pi | policy iteration (equations 39, 40) |
+| fixed: min over Q of norm(T^pi Q_old - Q) | Q = T^pi Q_old | Q-learning, Q = T* Q_old (equation 41) |
 
 The M-steps here minimise the residual error for what it is, a linear least-squares problem with a
 zero; they do not know of the algorithms in the last column, which tests compare them with.

@@ -1,11 +1,10 @@
-r"""grad_omega epsilon_omega, exactly, for each operator (sec:gradient_residual_error): the M-step's
-hard part.
+r"""grad_omega epsilon_omega, exactly, for each operator (appendix E.3): the hard part
+of the M-step.
 
 Everything is a mean over state-action pairs h, as the paper's E = E_{h ~ U(h)}. With beta = T Q - Q
 [S, K] and epsilon = c/2 E[beta^2]:
 
-    grad epsilon = c E[ beta grad beta ]
-    (eq:nabla_ew)
+    grad epsilon = c E[ beta grad beta ]    (26)
 
 | operator | grad beta |
 |---|---|
@@ -43,7 +42,7 @@ def boltzmann_td_error(q: tf.Tensor, problem: FiniteMDP, temperature: Number) ->
 
 
 def gradient_from(td_error: tf.Tensor, td_jacobian: tf.Tensor, c: float = 1.0) -> tf.Tensor:
-    """c E[beta grad beta] (eq:nabla_ew); td_error [S, K], td_jacobian [S, K, P] -> [P]."""
+    """c E[beta grad beta] (equation 26); td_error [S, K], td_jacobian [S, K, P] -> [P]."""
     tf.debugging.assert_shapes([(td_error, ("S", "K")), (td_jacobian, ("S", "K", "P"))])
     return c * tf.reduce_mean(td_error[:, :, None] * td_jacobian, axis=[0, 1])
 
@@ -67,7 +66,7 @@ def boltzmann_jacobian(
 ) -> tf.Tensor:
     """grad beta at a temperature held fixed: that of T_{omega,k}; -> [S, K, P].
 
-    The appendix (eq:nabla_bwk) leaves out gamma and the Q' that multiplies grad log p.
+    The appendix (equation 31) leaves out gamma and the Q' that multiplies grad log p.
     """
     policy = boltzmann(q, temperature)
     through_policy = tf.einsum("sk,sk,skp->sp", policy, centred(q, policy), jacobian) / temperature
@@ -104,7 +103,7 @@ def boltzmann_gradient(
         E_omega[Q] )
 
     with the operator E_omega[x] = E[ beta E_{s', a' ~ pi_omega}[ Q' M[x'] ] ]. It follows by
-    differentiating both sides of epsilon = c/2 E[beta(omega, epsilon)^2]; eq:nabla_ew_full has
+    differentiating both sides of epsilon = c/2 E[beta(omega, epsilon)^2]; equation (30) has
     other signs and factors (docs/errata.md).
     """
     td_error = boltzmann_td_error(q, problem, epsilon)
@@ -134,7 +133,7 @@ def full_m_step(
     epsilon_gradient: tf.Tensor,
 ) -> tf.Tensor:
     """epsilon^2 grad_omega L = epsilon E[grad Q] - E[Q] grad epsilon, under h ~ d(s) pi_theta
-    (eq:m_step); -> [P].
+    (equation 7); -> [P].
     """
     weight = states[:, None] * policy
     expected_gradient = tf.einsum("sk,skp->p", weight, jacobian)
@@ -151,7 +150,7 @@ def projection_weights(jacobian: tf.Tensor, td_error: tf.Tensor) -> tf.Tensor:
 
 
 def projected_residual(jacobian: tf.Tensor, td_error: tf.Tensor) -> tf.Tensor:
-    """epsilon = 1/2 E[(P beta)^2] = 1/2 E[beta b]^T zeta (eq:projected_error); -> []."""
+    """epsilon = 1/2 E[(P beta)^2] = 1/2 E[beta b]^T zeta (equation 33); -> []."""
     weights = projection_weights(jacobian, td_error)
     return 0.5 * tf.reduce_mean(tf.square(tf.linalg.matvec(jacobian, weights)))
 
@@ -163,8 +162,8 @@ def projected_gradient(
     weights: tf.Tensor,
     hessian_product: tf.Tensor,
 ) -> tf.Tensor:
-    """E[(b^T zeta) grad beta] + E[(beta - b^T zeta) (grad^2 Q) zeta] (eq:ew_projected_gradient); ->
-    [P].
+    """E[(b^T zeta) grad beta] + E[(beta - b^T zeta) (grad^2 Q) zeta] (appendix F.1, after
+    equation 34); -> [P].
 
     hessian_product is (grad^2 Q) zeta for every pair [S, K, P], which one more pass through Q gives
     (Pearlmutter 1994).

@@ -1,9 +1,8 @@
-r"""MPO as VIREL with a prior (sec:recovering_mpo).
+r"""MPO as VIREL with a prior (appendix G).
 
 With the prior p_phi(h) = U(s) pi_phi(a|s) in place of the uniform one the ELBO is
 
-    L(omega, theta, phi) = E_d[ E_{pi_theta}[ Q / epsilon ] - KL(pi_theta || pi_phi) ]
-    (eq:mpo_objective)
+    L(omega, theta, phi) = E_d[ E_{pi_theta}[ Q / epsilon ] - KL(pi_theta || pi_phi) ]    (42)
 
 E-step: its maximum over all policies is the action-posterior, `exact_e_step`; parametric policies
 climb it by the losses of `objective/e_step.py` with log prior = log pi_phi. M-step: phi is set to
@@ -27,7 +26,7 @@ def exact_e_step(q: tf.Tensor, log_prior: tf.Tensor, temperature: tf.Tensor | fl
 def elbo(
     log_policy: tf.Tensor, q: tf.Tensor, log_prior: tf.Tensor, temperature: tf.Tensor | float
 ) -> tf.Tensor:
-    """epsilon L of eq:mpo_objective for policies over N actions.
+    """epsilon L of equation (42) for policies over N actions.
 
     Log_policy, q, log_prior [B, N] -> [].
     """

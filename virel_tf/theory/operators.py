@@ -1,11 +1,11 @@
 r"""Target operators over S states and K actions, exactly: T Q = r + gamma E_{s'}[ U(s') ] with one
 U per operator.
 
-| operator | U(s) | in the set of def:target_set? |
+| operator | U(s) | in the set of Definition 2? |
 |---|---|---|
 | T^{pi_omega} | E_{pi_omega}[Q], at temperature epsilon_omega | yes: pi_omega becomes greedy with epsilon_omega |
 | T* | max_a Q; for continuous actions Q at `objective.climb` | yes, at any epsilon_omega |
-| T_{omega,k} (eq:twk) | E[Q] under Boltzmann at temperature epsilon_k -> 0 | yes, as k goes to infinity |
+| T_{omega,k} (equation 36) | E[Q] under Boltzmann at temperature epsilon_k -> 0 | yes, as k goes to infinity |
 | T^{pi_theta} | E_{pi_theta}[Q] | where pi_theta follows pi_omega |
 | soft (optimal) | c log sum_a exp(Q / c), c fixed | no: it exceeds max_a Q whatever epsilon_omega, by up to c log K |
 

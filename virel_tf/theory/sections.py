@@ -26,7 +26,7 @@ class Section(NamedTuple):
 
 
 def exact_em() -> Section:
-    """EM on random MDPs beside policy iteration and Q-learning (sec:analysis_of_approximations)."""
+    """EM on random MDPs beside policy iteration and Q-learning (appendix F.5)."""
     figure, rows = Figure(figsize=(6, 3.4), layout="constrained"), []
     axes = figure.subplots()
     for name, colour in (("policy iteration", "#4c72b0"), ("Q-learning", "#c44e52")):
@@ -65,7 +65,7 @@ def exact_em() -> Section:
 
 
 def merl_counterexample() -> Section:
-    """p_1* over temperatures and branchings (sec:MERL)."""
+    """p_1* over temperatures and branchings (section 2.2)."""
     temperatures, branches = np.logspace(-1, 1, 120), np.unique(np.logspace(0, 3, 60).astype(int))
     p = counterexample.merl_probability(temperatures[None], 0.9, branches[:, None])
     figure = Figure(figsize=(6, 3.6), layout="constrained")
@@ -160,7 +160,7 @@ def boltzmann_concentrates() -> Section:
 
 
 def risk_seeking() -> Section:
-    """Pseudo-likelihood against VIREL where a large loss is rare (sec:PL)."""
+    """Pseudo-likelihood against VIREL where a large loss is rare (section 2.3)."""
     losses = np.linspace(0, 30, 121)
     figure = Figure(figsize=(6, 3.4), layout="constrained")
     axes = figure.subplots()

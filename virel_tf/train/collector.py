@@ -1,6 +1,6 @@
-"""Environment steps: the policy acts, the replay remembers.
+"""Environment steps: the policy acts and the replay stores the transitions.
 
-Autoreset is ours, so no transition crosses an episode.
+The collector resets environments itself, so no transition crosses an episode.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Collector:
         """
         lanes, rows, episodes = len(self.envs), [], []
         self.actor.refresh()
-        # its own for each call, so no state to save
+        # seeded anew in each call, so there is no state to save
         random = np.random.default_rng([self.config.seed, step])
         for now in range(step, step + steps, lanes):
             actions = self._actions(now, random)
@@ -114,7 +114,7 @@ class Collector:
         return rows
 
     def state(self) -> tuple[dict[str, np.ndarray], dict[str, bytes]]:
-        """(arrays, blobs) from which `load_state` goes on as if nothing had happened."""
+        """(arrays, blobs) from which `load_state` resumes exactly."""
         arrays = {
             "collector/observation": self.observation,
             "collector/returns": self.returns,
@@ -126,7 +126,7 @@ class Collector:
         return arrays, {f"env{lane}": env.get_state() for lane, env in enumerate(self.envs)}
 
     def load_state(self, arrays: dict[str, np.ndarray], blobs: dict[str, bytes]) -> None:
-        """Puts collector and environments back to where `state` found them."""
+        """Restores what `state` returned."""
         self.observation = arrays["collector/observation"].copy()
         self.returns = arrays["collector/returns"].copy()
         self.lengths = arrays["collector/lengths"].copy()

@@ -1,4 +1,4 @@
-"""How a policy acts while it learns: by its own draws, or by its mean and noise of another kind."""
+"""Exploration in training: samples of the policy, or its mean plus noise."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from virel_tf.networks.actor import Actor
 class Exploration(Protocol):
     """Observations [E, D] -> actions [E, A] in [-1, 1]."""
 
-    state: np.ndarray  # what a checkpoint has to hold
+    state: np.ndarray  # saved in checkpoints
 
     def act(self, observation: np.ndarray, random: np.random.Generator) -> np.ndarray:
         """The next actions."""

@@ -1,7 +1,4 @@
-"""`virel-tf train`: a run from the user's side.
-
-The run yields; evaluation, logging and checkpoints follow it.
-"""
+"""`virel-tf train`: trains with evaluations, logs and checkpoints."""
 
 from __future__ import annotations
 
@@ -40,15 +37,13 @@ from virel_tf.train.triggers import StopRequest, crossed
 
 
 def train(config: Config) -> int:
-    """Trains until total_steps or until asked to stop.
+    """Trains until total_steps or a signal to stop, from the newest checkpoint.
 
-    Goes on from the newest checkpoint. Returns the exit code.
+    Returns the exit code.
     """
     machine.configure(config.threads)
     folder = config.directory
-    make_env(
-        config.env
-    ).close()  # an environment that cannot be used is told before anything is written
+    make_env(config.env).close()  # fails before anything is written
     refuse_other_run(config, folder)
     ensure_writable(folder)
     with only_writer(folder), StopRequest() as stop:
@@ -56,10 +51,7 @@ def train(config: Config) -> int:
 
 
 class Training:
-    """One process's part in a run.
-
-    From the newest checkpoint, or from nothing, to the end or a stop.
-    """
+    """One process's part in a run: from the newest checkpoint to the end or a stop."""
 
     def __init__(self, config: Config, folder: Path) -> None:
         self.config, self.folder = config, folder
@@ -79,10 +71,10 @@ class Training:
             self.window.load_state(checkpoint.arrays)
             rows, self.best = checkpoint.info["metrics_rows"], checkpoint.info["best"]
             self.seconds_before = checkpoint.info["seconds"]
-        elif policy_path(folder, "last").exists():  # which is written after a checkpoint
+        elif policy_path(folder, "last").exists():  # it is written after a checkpoint
             raise RunError(
-                f"{folder} holds a run whose checkpoints are gone, so it cannot go on; give another"
-                " folder, or remove that folder to start afresh"
+                f"{folder} holds a run whose checkpoints are missing, so it cannot resume; set"
+                " another folder, or remove this one to start from scratch"
             )
         write_settings(folder, config)
         record_versions(folder, self.run.step)
@@ -90,14 +82,14 @@ class Training:
         self.started = time.monotonic()
         self.start_step = self.run.step
         self.progress = Progress(config.total_steps, self.start_step)
-        if checkpoint:  # whoever wrote it may have been killed before the rest
-            self.show_last()
+        if checkpoint:  # the process that wrote it may have been killed before it wrote these
+            self.write_last()
 
     def go(self, stop: StopRequest) -> int:
-        """The loop over iterations and what follows each."""
+        """Trains, with evaluations and checkpoints; returns the exit code."""
         self.progress.message(device_line(self.config.threads))
         if self.start_step:
-            self.progress.message(f"{self.folder}: going on from step {self.start_step}")
+            self.progress.message(f"{self.folder}: resuming from step {self.start_step}")
         foreign = self.run.envs[0].foreign_state
         if foreign:
             self.progress.message(
@@ -122,8 +114,8 @@ class Training:
             if before > saved:
                 self.save()
         except BadNumber as error:
-            told = f"{error}; last good checkpoint: {self.store.newest_path() or 'none yet'}"
-            raise RunError(told + self.export_what_there_is()) from None
+            message = f"{error}; last good checkpoint: {self.store.newest_path() or 'none yet'}"
+            raise RunError(message + self.export_after_error()) from None
         finally:
             self.progress.close()
             self.log.close()
@@ -132,17 +124,17 @@ class Training:
         export_policies(self.folder)
         if self.run.step >= self.config.total_steps:
             mark_finished(self.folder, self.run.step)
-        self.say_goodbye(stop)
+        self.print_summary(stop)
         return stop.exit_code
 
-    def export_what_there_is(self) -> str:
-        """The policies from before a bad number.
+    def export_after_error(self) -> str:
+        """Exports the policies saved before a bad number.
 
-        Returns what to add to its message where even that fails.
+        Returns what to add to the error message where the export fails.
         """
         try:
             export_policies(self.folder)
-        except Exception as error:  # whatever it is, it must not hide why the run ended
+        except Exception as error:  # it must not hide why the run ended
             return f"; its policies were not exported: {error}"
         return ""
 
@@ -191,17 +183,17 @@ class Training:
                 recipe=self.config.recipe.parts(),
             ),
         )
-        self.show_last()
+        self.write_last()
 
-    def show_last(self) -> None:
-        """What the newest checkpoint means to a user: the last policy and the learning curve."""
+    def write_last(self) -> None:
+        """Writes the files that belong to a checkpoint: the last policy and the learning curve."""
         self.save_policy("last")
         if self.log.rows:
             title = f"{self.config.env}, {self.config.variant}, seed {self.config.seed}"
             draw_learning_curve(self.log.rows, learning_curve_path(self.folder), title)
 
     def save_policy(self, which: str) -> None:
-        """The policy as it is now, with the critics that judge it."""
+        """Saves the current policy and its critics."""
         learner = self.run.learner
         save_policy(
             policy_path(self.folder, which),
@@ -211,10 +203,10 @@ class Training:
             self.run.collector.return_scale.divisor,
         )
 
-    def say_goodbye(self, stop: StopRequest) -> None:
-        """The last line a user reads."""
+    def print_summary(self, stop: StopRequest) -> None:
+        """Prints the outcome of the run."""
         if stop.signal:
-            print(f"stopped at step {self.run.step} and saved; the same command goes on from there")
+            print(f"stopped at step {self.run.step} and saved; run the same command to resume")
         else:
             returns = "no evaluation yet"
             if self.window.last_return is not None:
@@ -226,7 +218,7 @@ class Training:
 
 
 class Window:
-    """What happened since the last row of metrics.csv."""
+    """Metrics since the last row of metrics.csv."""
 
     def __init__(self) -> None:
         self.last_return: float | None = None
@@ -260,7 +252,7 @@ class Window:
         }
 
     def state(self) -> dict[str, np.ndarray]:
-        """For the checkpoint: the row it falls into is then the same as without it."""
+        """For the checkpoint, so that a resumed run writes the same row."""
         last = [np.nan if self.last_return is None else self.last_return]
         return {
             "window/sums": self.sums,
@@ -270,7 +262,7 @@ class Window:
         }
 
     def load_state(self, arrays: dict[str, np.ndarray]) -> None:
-        """Goes on with a window that `state` saved."""
+        """Restores what `state` saved."""
         self.sums, self.updates = arrays["window/sums"].copy(), int(arrays["window/updates"])
         self.returns = arrays["window/returns"].tolist()
         last = float(arrays["window/last_return"][0])

@@ -1,4 +1,4 @@
-"""How far a run has come: one line redrawn on a terminal, a plain line now and then elsewhere."""
+"""Progress of a run: one line redrawn on a terminal, plain lines at intervals elsewhere."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TextIO
 
 REDRAW_EVERY = 0.2  # seconds, on a terminal
 PRINT_EVERY = 10.0  # seconds, elsewhere
-RATE_OVER = 60.0  # seconds of the past that steps/s speaks of
+RATE_OVER = 60.0  # seconds that steps/s is averaged over
 LONGEST_BAR = 30
 
 
@@ -41,14 +41,14 @@ class Progress:
     def update(
         self, step: int, last_return: float | None = None, epsilon: float | None = None
     ) -> None:
-        """Takes note of where the run is, and shows it if the last time was long enough ago."""
+        """Records where the run is, and shows it if the last time was long enough ago."""
         self._latest = step, last_return, epsilon
         self._shown = False
         if self._clock() >= self._due:
             self._show()
 
     def message(self, text: str) -> None:
-        """Prints a line of its own, above the redrawn one."""
+        """Prints a line above the redrawn one."""
         if not self._terminal:
             self._write(text + "\n")
             return
@@ -83,7 +83,7 @@ class Progress:
             self._write(f"step {figures}\n")
 
     def _rate(self, now: float, step: int) -> float:
-        """Steps per second of late; 0 while unknown."""
+        """Recent steps per second; 0 while unknown."""
         self._past.append((now, step))
         while len(self._past) > 2 and self._past[1][0] <= now - RATE_OVER:
             self._past.popleft()
@@ -91,7 +91,7 @@ class Progress:
         return (step - past_step) / (now - then) if now > then else 0.0
 
     def _with_bar(self, fraction: float, figures: str) -> str:
-        """A line as wide as the terminal: the bar takes what room the figures leave."""
+        """A line as wide as the terminal: the bar fills the room beside the figures."""
         width = _width()
         line = f"{int(100 * fraction):3d}%  {figures}"
         room = min(LONGEST_BAR, width - len(line) - 1)
@@ -102,13 +102,13 @@ class Progress:
         return line[:width].ljust(width)
 
     def _write(self, text: str) -> None:
-        with contextlib.suppress(OSError):  # training goes on when nobody is there to watch
+        with contextlib.suppress(OSError):  # training continues when the terminal has gone away
             self._stream.write(text)
             self._stream.flush()
 
 
 def duration(seconds: float) -> str:
-    """Seconds as a person says them: 42s, 4m19s, 3h07m, 2d05h."""
+    """Seconds for a reader: 42s, 4m19s, 3h07m, 2d05h."""
     seconds = round(seconds)
     for unit, name, part, part_name in (
         (86400, "d", 3600, "h"),

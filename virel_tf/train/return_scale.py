@@ -1,7 +1,7 @@
 """The running deviation of the discounted return, which rewards are divided by
 (--reward_scaling=return).
 
-Each environment has a discounted sum G <- gamma G + r of its own, which starts at 0 in every
+Each environment has its discounted sum G <- gamma G + r, which starts at 0 in every
 episode, whether the one before it terminated or was truncated. The deviation is that of all values
 of G so far, of all environments together. With rewards in these units Q is of order 1 in every
 environment. With a bound on values, rewards are divided by more than the deviation where the
@@ -17,7 +17,7 @@ class ReturnScale:
     """Moments of G (Welford 1962), in float64."""
 
     def __init__(self, lanes: int, discount: float, bound: float = 0.0) -> None:
-        """`bound`: the largest |G| divided by `divisor` is at most that; 0 stands for no bound."""
+        """`bound`: the largest |G| divided by `divisor` is at most that; 0: no bound."""
         self.discount = discount
         self.bound = bound
         self.discounted = np.zeros(lanes)  # G of each environment
@@ -58,7 +58,7 @@ class ReturnScale:
         }
 
     def load_state(self, arrays: dict[str, np.ndarray]) -> None:
-        """Goes on from what `state` saved."""
+        """Restores what `state` saved."""
         self.discounted = arrays["return_scale/discounted"].copy()
         count, self.mean, self.squares, self.largest = arrays["return_scale/moments"].tolist()
         self.count = int(count)

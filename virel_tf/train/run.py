@@ -89,7 +89,7 @@ class Run:
         return metrics
 
     def save(self, store: CheckpointStore, arrays: dict[str, np.ndarray], info: dict) -> None:
-        """Writes a checkpoint of the run, together with the caller's own arrays and info."""
+        """Writes a checkpoint of the run, together with the caller's arrays and info."""
         state = {f"learner/{name}": value for name, value in self.learner.state().items()}
         learner = {name: variable.numpy() for name, variable in state.items()}
         for name, value in learner.items():
@@ -119,7 +119,7 @@ class Run:
         self.unsaved_rows = 0
 
     def restore(self, checkpoint: Checkpoint) -> None:
-        """Goes back to where `save` was called."""
+        """Restores what `save` wrote."""
         prefix = "learner/"
         self.learner.load_state(
             {

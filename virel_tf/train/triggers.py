@@ -1,4 +1,4 @@
-"""When something happens: every so many steps, or when the user asks the run to stop."""
+"""Triggers: every so many steps, or a signal to stop."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ def crossed(every: int, before: int, now: int) -> bool:
 
 
 class StopRequest:
-    """Ctrl-C or SIGTERM, remembered until the run is at a point where it can save.
+    """Ctrl-C or SIGTERM, held until the run is at a point where it can save.
 
-    The second one stops at once.
+    The second signal stops at once.
     """
 
     def __init__(self) -> None:
@@ -23,7 +23,7 @@ class StopRequest:
 
     def __enter__(self) -> StopRequest:
         if threading.current_thread() is not threading.main_thread():
-            # signals reach the main thread alone, and there is nobody to ask for a stop here
+            # signals reach the main thread alone
             return self
         for number in (signal.SIGINT, signal.SIGTERM):
             self._earlier[number] = signal.signal(number, self._remember)
