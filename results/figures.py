@@ -85,8 +85,8 @@ def save(figure: Figure, name: str, dpi: int) -> None:
 
 
 def draw_curves() -> None:
-    """Learning curves with the settings of the paper and of libraries, and with the default ones."""
-    experiment = read_experiment([DATA])
+    """Learning curves with the settings of the paper and of libraries."""
+    experiment = read_experiment([DATA], "paper")
     save(curves_picture(experiment, experiment.envs).figure, "curves", dpi=80)
 
 
@@ -238,8 +238,9 @@ def print_scores() -> None:
                 for name in ("mean", "95 % low", "95 % high")
             )
             interval = f" ({low} to {high})" if low not in ("", "nan") else ""
+            variant = row["variant"].removesuffix(", preset=paper")
             print(
-                f"| {env}, {row['steps']:,} | {row['variant']} | {row['seeds']} |"
+                f"| {env}, {row['steps']:,} | {variant} | {row['seeds']} |"
                 f" {mean}{interval} | {row['source']} |"
             )
 
