@@ -73,9 +73,7 @@ def test_the_image_runs_the_command_as_somebody_who_is_not_root():
 
 def test_the_test_stage_has_what_the_tests_read_and_ask():
     stage = (ROOT / "docker" / "Dockerfile").read_text().split(" AS test\n")[1].split("\nFROM ")[0]
-    assert {"docker", "tests"} <= set(
-        re.findall(r"^COPY (\w+) \1$", stage, re.MULTILINE)
-    )
+    assert {"docker", "tests"} <= set(re.findall(r"^COPY (\w+) \1$", stage, re.MULTILINE))
     for program in re.findall(r"^RUN pytest .*-m slow (.*)$", stage, re.MULTILINE)[0].split():
         assert "mark.slow" in (ROOT / program).read_text()
 
