@@ -1,65 +1,99 @@
-"""Draws the figures of the studies from the metrics.csv files in this folder, and prints the tables
-of README.md.
+"""Draws the figures of this folder from the store in data/, and prints the tables of README.md.
 
-virel-tf report results/runs --out=results/report --title="The published runs"
 python results/figures.py
 """
 
 from __future__ import annotations
 
 import csv
+import io
 from pathlib import Path
 
 import numpy as np
 from matplotlib.figure import Figure
+from PIL import Image
+
+from virel_tf.reports.analysis import scores_table
+from virel_tf.reports.figures import curves_picture
+from virel_tf.reports.published import read_anchors
+from virel_tf.reports.runs import read_experiment
+from virel_tf.reports.store import StoredRun, read_store
 
 HERE = Path(__file__).parent
-STUDIES = HERE / "studies"
+DATA = HERE / "data"
 ANCHORS = HERE.parent / "virel_tf" / "reports" / "published.csv"
-RUNS = HERE / "runs" / "HalfCheetah-v4"
-SAC = RUNS / "sac"
-BEGINNINGS = STUDIES / "initialisation"
-# label -> (its runs of virel and beta, those of sac)
+CHEETAH = "HalfCheetah-v4"
+BEGINNINGS = "studies/initialisation"
+# name -> (label of its runs of virel and beta; label and preset of those of sac)
 INITIALISATIONS = {
-    "orthogonal times sqrt(2)": (BEGINNINGS / "orthogonal", SAC / "jaxrl"),
-    "Glorot, every layer (default)": (RUNS, STUDIES / "target_entropy"),
-    "uniform in ±1/sqrt(fan in)": (BEGINNINGS / "fan_in", BEGINNINGS / "fan_in" / "sac"),
-    "last layers near 0": (BEGINNINGS / "near_zero", BEGINNINGS / "near_zero" / "sac"),
+    "orthogonal times sqrt(2)": (f"{BEGINNINGS}/orthogonal", "paper", "jaxrl"),
+    "Glorot, every layer (default)": ("paper", "studies/target_entropy", "haarnoja2018b"),
+    "uniform in ±1/sqrt(fan in)": (f"{BEGINNINGS}/fan_in", f"{BEGINNINGS}/fan_in", "haarnoja2018b"),
+    "last layers near 0": (
+        f"{BEGINNINGS}/near_zero",
+        f"{BEGINNINGS}/near_zero",
+        "haarnoja2018b",
+    ),
 }
-# label -> (runs, what is published)
+# protocol -> (label and preset of its runs, what is published)
 PROTOCOLS = {
     "Tianshou: temperature 0.2, step size 1e-3 (`--preset=tianshou`)": (
-        SAC / "tianshou",
+        ("paper", "tianshou"),
         "6515 ± 514",
     ),
     "jaxrl: learned temperature, step size 3e-4, target entropy -3, orthogonal initial weights "
     "(`--preset=jaxrl`)": (
-        SAC / "jaxrl",
+        ("paper", "jaxrl"),
         "5794 ± 437",
     ),
     "the same with Glorot's initial weights (`--preset=haarnoja2018b --target_entropy=-0.5`, "
     "`studies/target_entropy`)": (
-        STUDIES / "target_entropy",
+        ("studies/target_entropy", "haarnoja2018b"),
         "",
     ),
     "the paper of SAC: as the line above, with a target entropy of -6 (`--preset=haarnoja2018b`)": (
-        SAC / "haarnoja2018b",
+        ("paper", "haarnoja2018b"),
         "",
     ),
 }
 
 
-def column(path: Path, name: str) -> np.ndarray:
-    with open(path, newline="") as file:
-        return np.array([float(row[name] or "nan") for row in csv.DictReader(file)])
+def runs_of(label: str, **settings: str) -> list[StoredRun]:
+    """The runs with a label and such settings, by environment and seed."""
+    found = [
+        run
+        for run in read_store(DATA, label)
+        if all(run.settings[name] == value for name, value in settings.items())
+    ]
+    return sorted(found, key=lambda run: (run.settings["env"], run.settings["seed"]))
+
+
+def column(run: StoredRun, name: str) -> np.ndarray:
+    """A column of metrics.csv; what is empty is not a number."""
+    place = run.columns.index(name)
+    return np.array([float(cells[place] or "nan") for cells in run.cells])
+
+
+def save(figure: Figure, name: str, dpi: int) -> None:
+    """Writes a figure beside this file, with 256 colours, which makes it a third as large."""
+    data = io.BytesIO()
+    figure.savefig(data, dpi=dpi, facecolor="white")
+    with Image.open(data) as image:
+        image.convert("RGB").quantize(256, dither=Image.Dither.NONE).save(
+            HERE / f"{name}.png", optimize=True
+        )
+
+
+def draw_curves() -> None:
+    """Learning curves with the settings of the paper and of libraries."""
+    experiment = read_experiment([DATA], "paper")
+    save(curves_picture(experiment, experiment.envs).figure, "curves", dpi=80)
 
 
 def draw_epsilon() -> None:
     """The two estimates of epsilon on one run."""
-    path = STUDIES / "epsilon" / "metrics.csv"
-    if not path.exists():
-        return
-    steps, paper, running = (column(path, name) for name in ("step", "epsilon", "running_epsilon"))
+    (run,) = runs_of("studies/epsilon")
+    steps, paper, running = (column(run, name) for name in ("step", "epsilon", "running_epsilon"))
     figure = Figure(figsize=(6, 3.4), layout="constrained")
     axes = figure.subplots()
     axes.plot(
@@ -69,7 +103,7 @@ def draw_epsilon() -> None:
     axes.set(xlabel="environment steps", ylabel="epsilon", title="HalfCheetah-v4, beta, seed 1")
     axes.grid(alpha=0.3)
     axes.legend(frameon=False)
-    figure.savefig(HERE / "epsilon.png", dpi=110)
+    save(figure, "epsilon", dpi=110)
     known = ~np.isnan(paper)
     deviation = np.abs(running[known] / paper[known] - 1)
     print(
@@ -83,15 +117,16 @@ def draw_initialisation() -> None:
     figure = Figure(figsize=(12, 3.4), layout="constrained")
     for axes, variant in zip(figure.subplots(1, 3), ("sac", "beta", "virel"), strict=True):
         colours = "#c44e52", "#55a868", "#4c72b0", "#8c8c8c"
-        for (label, (folder, of_sac)), colour in zip(INITIALISATIONS.items(), colours, strict=True):
-            runs = of_sac if variant == "sac" else folder / variant
-            for i, path in enumerate(sorted(runs.glob("seed*/metrics.csv"))):
+        for (name, (label, *of_sac)), colour in zip(INITIALISATIONS.items(), colours, strict=True):
+            where, preset = of_sac if variant == "sac" else (label, "paper")
+            runs = runs_of(where, env=CHEETAH, variant=variant, preset=preset)
+            for i, run in enumerate(runs):
                 axes.plot(
-                    column(path, "step") / 1000,
-                    column(path, "eval_return"),
+                    column(run, "step") / 1000,
+                    column(run, "eval_return"),
                     color=colour,
                     linewidth=1,
-                    label=None if i else label,
+                    label=None if i else name,
                 )
         axes.set(
             title=f"HalfCheetah-v4, {variant}",
@@ -100,14 +135,14 @@ def draw_initialisation() -> None:
         )
         axes.grid(alpha=0.3)
         axes.legend(frameon=False, fontsize="x-small")
-    figure.savefig(HERE / "initialisation.png", dpi=110)
+    save(figure, "initialisation", dpi=90)
 
 
-def modern_runs() -> dict[str, list[Path]]:
-    """environment -> metrics.csv of each seed of beta with the default settings."""
-    found: dict[str, list[Path]] = {}
-    for path in sorted((HERE / "runs").glob("*/beta/modern/seed*/metrics.csv")):
-        found.setdefault(path.parents[3].name, []).append(path)
+def modern_runs() -> dict[str, list[StoredRun]]:
+    """environment -> each seed of beta with the default settings."""
+    found: dict[str, list[StoredRun]] = {}
+    for run in runs_of("modern", variant="beta"):
+        found.setdefault(run.settings["env"], []).append(run)
     return found
 
 
@@ -130,18 +165,18 @@ def draw_modern() -> None:
     """beta with the default settings: every seed a line, published returns as points."""
     runs = modern_runs()
     figure = Figure(figsize=(3.1 * len(runs), 3), layout="constrained")
-    for axes, (env, paths) in zip(
+    for axes, (env, seeds) in zip(
         figure.subplots(1, len(runs), squeeze=False)[0], runs.items(), strict=True
     ):
-        for i, path in enumerate(paths):
+        for i, run in enumerate(seeds):
             axes.plot(
-                column(path, "step") / 1000,
-                column(path, "eval_return"),
+                column(run, "step") / 1000,
+                column(run, "eval_return"),
                 color="#55a868",
                 linewidth=1.2,
                 label=None if i else "beta, each seed",
             )
-        last = max(column(path, "step")[-1] for path in paths)
+        last = max(column(run, "step")[-1] for run in seeds)
         for algorithm, colour in (("CrossQ", "#c44e52"), ("SimbaV2", "#4c72b0")):
             points = {
                 steps: value
@@ -159,7 +194,7 @@ def draw_modern() -> None:
         axes.set(title=env, xlabel="environment steps (thousands)")
         axes.grid(alpha=0.3)
         axes.legend(frameon=False, fontsize="x-small")
-    figure.savefig(HERE / "modern.png", dpi=100)
+    save(figure, "modern", dpi=100)
 
 
 def print_modern() -> None:
@@ -169,12 +204,10 @@ def print_modern() -> None:
     """
     print("| environment | steps | each seed | mean | CrossQ, published | SimbaV2, published |")
     print("|---|---|---|---|---|---|")
-    for env, paths in modern_runs().items():
+    for env, seeds in modern_runs().items():
         for steps in (5_000, 30_000, 50_000, 100_000, 300_000):
             ends = [
-                mean_of_last_three(path, steps)
-                for path in paths
-                if column(path, "step")[-1] >= steps
+                mean_of_last_three(run, steps) for run in seeds if column(run, "step")[-1] >= steps
             ]
             if not ends:
                 continue
@@ -184,9 +217,9 @@ def print_modern() -> None:
             print(f"| {env} | {steps:,} | {each} | {np.mean(ends):.0f} | {told} |")
 
 
-def mean_of_last_three(path: Path, steps: int) -> float:
+def mean_of_last_three(run: StoredRun, steps: int) -> float:
     """Of the evaluations up to `steps`."""
-    return float(column(path, "eval_return")[column(path, "step") <= steps][-3:].mean())
+    return float(column(run, "eval_return")[column(run, "step") <= steps][-3:].mean())
 
 
 def print_scores() -> None:
@@ -195,20 +228,21 @@ def print_scores() -> None:
         "| environment, steps | variant | seeds | mean (95 % interval) | where"
         " |\n|---|---|---|---|---|"
     )
-    for path in sorted((HERE / "report" / "tables").glob("scores-*.csv")):
-        env = path.stem.removeprefix("scores-")
-        with open(path, newline="") as file:
-            for row in csv.DictReader(file):
-                digits = 0 if abs(float(row["mean"])) >= 100 else 1
-                mean, low, high = (
-                    f"{float(row[name]):.{digits}f}" if row[name] else ""
-                    for name in ("mean", "95 % low", "95 % high")
-                )
-                interval = f" ({low} to {high})" if low else ""
-                print(
-                    f"| {env}, {int(row['steps']):,} | {row['variant']} | {row['seeds']} |"
-                    f" {mean}{interval} | {row['source']} |"
-                )
+    experiment, anchors = read_experiment([DATA], "paper"), read_anchors()
+    for env in experiment.envs:
+        table = scores_table(experiment, env, anchors)
+        for row in (dict(zip(table.columns, cells, strict=True)) for cells in table.rows):
+            digits = 0 if abs(row["mean"]) >= 100 else 1
+            mean, low, high = (
+                f"{row[name]:.{digits}f}" if row[name] is not None else ""
+                for name in ("mean", "95 % low", "95 % high")
+            )
+            interval = f" ({low} to {high})" if low not in ("", "nan") else ""
+            variant = row["variant"].removesuffix(", preset=paper")
+            print(
+                f"| {env}, {row['steps']:,} | {variant} | {row['seeds']} |"
+                f" {mean}{interval} | {row['source']} |"
+            )
 
 
 def print_protocols() -> None:
@@ -217,8 +251,9 @@ def print_protocols() -> None:
         "| protocol | published | here, last ten evaluations | here, the evaluation at 100,000"
         " |\n|---|---|---|---|"
     )
-    for protocol, (folder, published) in PROTOCOLS.items():
-        runs = [column(path, "eval_return") for path in sorted(folder.glob("seed*/metrics.csv"))]
+    for protocol, ((label, preset), published) in PROTOCOLS.items():
+        found = runs_of(label, env=CHEETAH, variant="sac", preset=preset)
+        runs = [column(run, "eval_return") for run in found]
         told = []
         for values in ([run[-10:].mean() for run in runs], [run[-1] for run in runs]):
             told.append(
@@ -237,19 +272,21 @@ def print_coupling() -> None:
         "| critic | --lambda_rule | epsilon | temperature | entropy | return"
         " |\n|---|---|---|---|---|---|"
     )
-    for path in sorted((STUDIES / "coupling").glob("*/*/metrics.csv")):
+    for run in sorted(runs_of("studies/coupling"), key=lambda run: run.label.split("/")):
         means = (
-            column(path, name)[-10:].mean()
+            column(run, name)[-10:].mean()
             for name in ("epsilon", "temperature", "entropy", "eval_return")
         )
         epsilon, temperature, entropy, return_ = means
+        critic, rule = run.label.split("/")[2:]
         print(
-            f"| {path.parts[-3]} | {path.parts[-2]} | {epsilon:.3g} | {temperature:.2g} |"
+            f"| {critic} | {rule} | {epsilon:.3g} | {temperature:.2g} |"
             f" {entropy:.1f} | {return_:.0f} |"
         )
 
 
 if __name__ == "__main__":
+    draw_curves()
     draw_epsilon()
     draw_initialisation()
     draw_modern()

@@ -18,6 +18,7 @@ from virel_tf.errors import ConfigError
 from virel_tf.experiments.options import (
     TRAINING_FLAGS,
     ExperimentOptions,
+    PackOptions,
     PlotOptions,
     ReportOptions,
 )
@@ -148,6 +149,7 @@ def run_report(options: ReportOptions) -> int:
         options.title,
         options.bootstrap_samples,
         options.published,
+        options.label,
     )
     return print_written(page, missing)
 
@@ -156,6 +158,22 @@ def run_plot(options: PlotOptions) -> int:
     from virel_tf.reports.plot import write_plot
 
     return print_written(*write_plot(options))
+
+
+def run_pack(options: PackOptions) -> int:
+    from virel_tf.reports.store import pack
+
+    packed, left_out = pack(
+        [Path(name) for name in options.runs],
+        Path(options.out),
+        options.label,
+        replace=options.replace,
+        unfinished=options.unfinished,
+    )
+    for line in left_out:
+        say(f"left out: {line}")
+    say(f"packed {packed} run{'' if packed == 1 else 's'} into {options.out}")
+    return 0
 
 
 def print_written(path: Path, missing: list[str]) -> int:
@@ -306,6 +324,13 @@ COMMANDS = {
         "virel-tf plot runs --env=HalfCheetah-v4 --out=figure.png",
         PlotOptions,
         run_plot,
+        uses_tensorflow=False,
+    ),
+    "pack": Command(
+        "add finished runs to a store: one compressed table per environment",
+        "virel-tf pack runs --out=data --label=modern",
+        PackOptions,
+        run_pack,
         uses_tensorflow=False,
     ),
     "export": Command(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from pathlib import Path
 
 from virel_tf.config import RUN, Config
@@ -46,6 +47,11 @@ class ExperimentOptions:
 
 
 RUNS_HELP = "folders with runs in or below them, such as runs"
+LABEL = re.compile(r"[\w.,=+-]+(/[\w.,=+-]+)*")
+LABEL_HELP = (
+    "runs of a store alone, and of those the ones with this label, such as modern or studies/tau "
+    "(default: all but studies)"
+)
 FIGURES = ("curves", "iqm", "profiles", "improvement", "epsilon")
 PICTURES = (".png", ".svg", ".pdf")
 
@@ -59,6 +65,7 @@ class ReportOptions:
         "", RUN, "folder to write report.html, figures/ and tables/ to (default RUNS/report)"
     )
     title: str = option("Runs compared", RUN, "title of the page")
+    label: str = option("", RUN, LABEL_HELP)
     bootstrap_samples: int = option(
         2000, RUN, "bootstrap resamples for intervals of aggregates", least=100
     )
@@ -76,6 +83,7 @@ class PlotOptions:
     out: str = option("figure.png", RUN, "file to write, .png, .svg or .pdf")
     figure: str = option("curves", RUN, "what to draw", choices=FIGURES)
     env: str = option("", RUN, "draw this environment alone (default: all there are)")
+    label: str = option("", RUN, LABEL_HELP)
     bootstrap_samples: int = option(
         2000, RUN, "bootstrap resamples for intervals of aggregates", least=100
     )
@@ -89,6 +97,32 @@ class PlotOptions:
                 "out",
                 f"{self.out!r} is not allowed; it must be a file name that ends in "
                 f"{', '.join(PICTURES)}",
+            )
+
+
+@dataclasses.dataclass(frozen=True)
+class PackOptions:
+    """The words and flags of `virel-tf pack`."""
+
+    runs: tuple[str, ...] = option((), RUN, RUNS_HELP)
+    out: str = option("", RUN, "folder of the store, which is made where there is none (required)")
+    label: str = option(
+        "", RUN, "what the runs belong to, such as modern, or studies/NAME for a study (required)"
+    )
+    replace: bool = option(
+        False, RUN, "first delete the label's runs in the environments that are packed"
+    )
+    unfinished: bool = option(False, RUN, "pack runs that have not come to their end too")
+
+    def __post_init__(self) -> None:
+        need_runs(self.runs, "pack")
+        if not self.out:
+            raise ConfigError("out", "pack needs it; it must be the folder of a store")
+        if not LABEL.fullmatch(self.label):
+            raise ConfigError(
+                "label",
+                f"{self.label!r} is not allowed; it must be names of letters, digits and _.,=+-,"
+                " separated by /, such as modern or studies/tau",
             )
 
 

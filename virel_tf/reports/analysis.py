@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +12,6 @@ from virel_tf.reports import aggregates
 from virel_tf.reports.aggregates import Estimate, mean_interval
 from virel_tf.reports.published import Anchor, Scale, comparable_anchors, scale_of
 from virel_tf.reports.runs import Experiment, Group
-from virel_tf.run_folder.provenance import read_versions
 
 LEAST_SEEDS = 2  # for an aggregate: the bootstrap of one run has no width
 HALF_WAY = 0.5  # the score whose first reaching is timed
@@ -178,7 +176,7 @@ def runs_table(experiment: Experiment) -> Table:
             run.steps,
             str(run.folder),
             command_of(run.settings),
-            versions_text(run.folder),
+            versions_text(run.versions),
         ]
         for group in experiment.groups
         for run in group.runs
@@ -191,7 +189,7 @@ def runs_table(experiment: Experiment) -> Table:
     )
 
 
-def versions_text(folder: Path) -> str:
+def versions_text(versions: list[dict[str, Any]]) -> str:
     """What made a run, in a line."""
     parts = [
         ", ".join(
@@ -201,7 +199,7 @@ def versions_text(folder: Path) -> str:
             ]
         )
         + (f" (from step {part['from_step']:,})" if part["from_step"] else "")
-        for part in read_versions(folder)
+        for part in versions
     ]
     return "; then ".join(parts) or "not recorded"
 

@@ -28,7 +28,7 @@ def write_plot(options: PlotOptions) -> tuple[Path, list[str]]:
 
     Returns its path and the missing cells in words.
     """
-    experiment = read_experiment([Path(name) for name in options.runs])
+    experiment = read_experiment([Path(name) for name in options.runs], options.label)
     if options.env:
         if options.env not in experiment.envs:
             raise ConfigError(

@@ -36,12 +36,13 @@ def write_report(
     title: str = TITLE,
     samples: int = SAMPLES,
     anchors_file: str = "",
+    label: str = "",
 ) -> tuple[Path, list[str]]:
     """Writes report.html, figures/*.png and tables/*.csv.
 
     Returns the page's path and the missing cells in words.
     """
-    experiment = read_experiment(folders)
+    experiment = read_experiment(folders, label)
     anchors = read_anchors(anchors_file)
     report = Report(experiment, anchors, analysis.aggregate(experiment, anchors, samples), out)
     body = report.body(samples)

@@ -1,5 +1,5 @@
-"""Runs on the disk: which there are, what they measured, and which of them are the same but for the
-seed.
+"""Runs on the disk, in folders of their own or in a store: which there are, what they measured, and
+which of them are the same but for the seed.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from virel_tf.experiments.command_line import non_default_settings
 from virel_tf.experiments.record import planned_cells
 from virel_tf.registry import RECIPES
 from virel_tf.reports.aggregates import final_score
+from virel_tf.reports.store import StoredRun, find_stores, read_store
 from virel_tf.run_folder.identity import (
     changes_numbers,
     fingerprint,
@@ -25,6 +26,7 @@ from virel_tf.run_folder.identity import (
 )
 from virel_tf.run_folder.metrics import Row, read_rows
 from virel_tf.run_folder.paths import CONFIG, METRICS, find_runs
+from virel_tf.run_folder.provenance import known_parts, read_versions
 from virel_tf.run_folder.settings import read_settings
 
 LEAST_LENGTH = 0.5  # of the longest run of a group: what has less steps is left out of its numbers
@@ -41,6 +43,7 @@ class Run(NamedTuple):
     rows: list[Row]
     state: str = ""  # what an experiment recorded of it, where it is not done
     there: bool = True
+    versions: list[dict[str, Any]] = []  # what made it, part by part
 
     @property
     def env(self) -> str:
@@ -125,10 +128,11 @@ class Group(NamedTuple):
         return grid, np.stack([np.interp(grid, steps, values) for steps, values in series])
 
 
-def read_runs(folders: list[Path]) -> list[Run]:
-    """Every run in or below the folders, each once.
+def read_runs(folders: list[Path], label: str = "") -> list[Run]:
+    """Every run in or below the folders, each once: in a folder of its own, or in a store.
 
-    ConfigError where there is none, or one cell is there twice.
+    Of a store those of the label, or else all but those of studies. ConfigError where there is no
+    run, or one cell is there twice.
     """
     found: dict[Path, Run] = {}
     for folder in folders:
@@ -136,14 +140,22 @@ def read_runs(folders: list[Path]) -> list[Run]:
             raise ConfigError(
                 None, f"'{folder}': there is no such folder; it must be one with runs in it"
             )
-        found_here = find_runs(folder)
-        if not found_here:
+        stores = find_stores(folder)
+        found_here = [] if label else find_runs(folder)
+        if label and not stores:
+            raise ConfigError(
+                "label", f"'{folder}': there is no store in it, which alone has labels"
+            )
+        if not stores and not found_here:
             raise ConfigError(
                 None,
                 f"'{folder}': there is no run in it; a run has a {CONFIG} and a {METRICS}",
             )
         for run in found_here:
             found.setdefault(run.resolve(), read_run(run))
+        for store in stores:
+            for stored in read_store(store, label):
+                found.setdefault(stored.path(store).resolve(), of_store(stored, store))
     cells: dict[tuple[str, int], Run] = {}
     for run in found.values():
         first = cells.setdefault(identity(run.settings), run)
@@ -165,7 +177,22 @@ def read_run(folder: Path) -> Run:
             None,
             f"'{folder / CONFIG}' does not say the run's {', '.join(missing)}, or not as it should",
         )
-    return Run(folder, with_default_settings(saved), read_rows(folder)[1])
+    return Run(
+        folder,
+        with_default_settings(saved),
+        read_rows(folder)[1],
+        versions=read_versions(folder),
+    )
+
+
+def of_store(stored: StoredRun, store: Path) -> Run:
+    """A run of a store, as one in a folder would be."""
+    return Run(
+        stored.path(store),
+        stored.all_settings,
+        stored.rows(store),
+        versions=known_parts(stored.versions),
+    )
 
 
 def group_runs(runs: list[Run]) -> list[Group]:
@@ -241,9 +268,13 @@ class Experiment(NamedTuple):
         return max(group.steps for group in self.of(env))
 
 
-def read_experiment(folders: list[Path]) -> Experiment:
-    """All runs in or below the folders; ConfigError where none has been evaluated."""
-    groups = group_runs(with_planned(read_runs(folders), folders))
+def read_experiment(folders: list[Path], label: str = "") -> Experiment:
+    """All runs in or below the folders, of a store those of the label.
+
+    ConfigError where none has been evaluated.
+    """
+    runs = read_runs(folders, label)
+    groups = group_runs(runs if label else with_planned(runs, folders))
     compared = [group for group in map(without_left_out, groups) if group.runs]
     if not compared:
         raise ConfigError(None, f"'{folders[0]}': no run in it has been evaluated yet")

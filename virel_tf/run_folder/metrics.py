@@ -15,7 +15,13 @@ TAIL = 64 * 1024  # bytes at the end of the file that surely hold its last two r
 
 
 def read_rows(folder: Path, keep_rows: int | None = None) -> tuple[list[str], list[Row]]:
-    """The columns and the first rows of a run's metrics, or all.
+    """The columns and the first rows of a run's metrics, or all, as `read_table` finds them."""
+    columns, table = read_table(folder, keep_rows)
+    return columns, parse_table(columns, table, folder / METRICS)
+
+
+def read_table(folder: Path, keep_rows: int | None = None) -> tuple[list[str], list[list[str]]]:
+    """The columns and the cells of the first rows of a run's metrics, or all, as text.
 
     A last line truncated by a kill is ignored.
     """
@@ -38,11 +44,16 @@ def read_rows(folder: Path, keep_rows: int | None = None) -> tuple[list[str], li
                 f"{path} is damaged: line {number} has {len(cells)} cells for {len(columns)}"
                 " columns"
             )
+    return columns, table
+
+
+def parse_table(columns: list[str], table: list[list[str]], path: Path) -> list[Row]:
+    """The values of the cells; RunError, which names `path`, where a row has no step."""
     rows = [parse_row(columns, cells) for cells in table]
     for number, row in enumerate(rows, start=2):
         if not isinstance(row.get("step"), (int, float)) or not math.isfinite(row["step"]):
             raise RunError(f"{path} is damaged: line {number} has no number as its step")
-    return columns, rows
+    return rows
 
 
 def last_row(folder: Path) -> dict[str, str]:

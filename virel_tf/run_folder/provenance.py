@@ -67,6 +67,11 @@ def read_versions(run_dir: Path) -> list[dict[str, Any]]:
         parts = json.loads((run_dir / VERSIONS).read_text())
     except (OSError, ValueError):
         return []
+    return known_parts(parts)
+
+
+def known_parts(parts: Any) -> list[dict[str, Any]]:
+    """Those of the parts that have the form `record_versions` gives them; none of what is no list."""
     return [part for part in parts if is_part(part)] if isinstance(parts, list) else []
 
 

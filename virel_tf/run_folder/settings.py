@@ -32,15 +32,23 @@ def read_settings(folder: Path) -> dict[str, Any]:
         raise ConfigError(None, f"{path} cannot be read: {error}") from error
     if not isinstance(saved, dict):
         raise ConfigError(None, f"{path} is damaged: it does not hold settings")
-    found = saved.pop("format", None)
+    return without_format(saved, f"{folder} is a run's folder")
+
+
+def without_format(saved: dict[str, Any], what: str) -> dict[str, Any]:
+    """The settings alone; ConfigError where they are not of this format.
+
+    `what` says what they are of, as in "runs/seed1 is a run's folder".
+    """
+    found = saved.get("format")
     if found != FORMAT or isinstance(found, bool):
         kind = "without a format number" if found is None else f"of format {found!r}"
         raise ConfigError(
             None,
-            f"{folder} is a run's folder {kind}, made by another version of virel_tf; "
+            f"{what} {kind}, made by another version of virel_tf; "
             f"this version reads only format {FORMAT}",
         )
-    return saved
+    return {name: value for name, value in saved.items() if name != "format"}
 
 
 def read_config(folder: Path) -> dict[str, Any]:
