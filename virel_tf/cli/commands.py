@@ -262,10 +262,10 @@ class Command(NamedTuple):
     options: type
     run: Callable[..., int]
     uses_tensorflow: bool = True
-    forwarded: tuple[dataclasses.Field, ...] = ()
+    forwarded: tuple[dataclasses.Field[Any], ...] = ()
 
     @property
-    def flags(self) -> tuple[dataclasses.Field, ...]:
+    def flags(self) -> tuple[dataclasses.Field[Any], ...]:
         """All flags."""
         return flags_of(self.options) + self.forwarded
 

@@ -9,7 +9,7 @@ import pickle
 import re
 import warnings
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import gymnasium
 import numpy as np
@@ -34,6 +34,7 @@ class Environment:
         self, env: gymnasium.Env, path_length: int | None = None, raw_actions: bool = False
     ) -> None:
         box = env.action_space
+        assert isinstance(box, gymnasium.spaces.Box)  # as `make_env` sees to
         self.observation_space, self.action_space = env.observation_space, box
         self._env = env
         self._path_length = math.inf if path_length is None else path_length
@@ -89,7 +90,7 @@ class Environment:
 
     def render(self) -> np.ndarray:
         """The current frame [H, W, 3], where it was made with render_mode="rgb_array"."""
-        return self._env.render()
+        return cast("np.ndarray", self._env.render())
 
     @property
     def frames_per_second(self) -> float:
@@ -128,7 +129,7 @@ def make_env(
     if problem:
         env.close()
         raise ConfigError("env", f"{env_id} has {problem}")
-    if path_length is None and env.spec.max_episode_steps is None:
+    if path_length is None and (env.spec is None or env.spec.max_episode_steps is None):
         path_length = fallback_length
     if render_mode:
         _follow(env)
@@ -141,11 +142,8 @@ def _make(env_id: str, render_mode: str | None) -> gymnasium.Env:
     try:
         with _without_warnings():
             # Not every environment takes a render_mode.
-            return gymnasium.make(
-                env_id,
-                disable_env_checker=True,
-                **({"render_mode": render_mode} if render_mode else {}),
-            )
+            options: dict[str, Any] = {"render_mode": render_mode} if render_mode else {}
+            return gymnasium.make(env_id, disable_env_checker=True, **options)
     except gymnasium.error.DependencyNotInstalled as error:
         raise ConfigError(
             "env", f"{env_id} needs a package that is missing: {_one_line(error)}"
@@ -170,11 +168,12 @@ def _follow(env: gymnasium.Env) -> None:
 
     The default camera is fixed.
     """
-    renderer = getattr(env.unwrapped, "mujoco_renderer", None)
+    inner: Any = env.unwrapped  # of a class of its own, which has more than gymnasium.Env
+    renderer = getattr(inner, "mujoco_renderer", None)
     if renderer is not None:
         import mujoco
 
-        camera = mujoco.mj_name2id(env.unwrapped.model, mujoco.mjtObj.mjOBJ_CAMERA, "track")
+        camera = mujoco.mj_name2id(inner.model, mujoco.mjtObj.mjOBJ_CAMERA, "track")
         renderer.camera_id = camera if camera >= 0 else renderer.camera_id
 
 
@@ -193,7 +192,7 @@ def _problem(env: gymnasium.Env) -> str | None:
     return None
 
 
-def _flattener(space: gymnasium.Space) -> Callable[[Any], np.ndarray]:
+def _flattener(space: gymnasium.Space[Any]) -> Callable[[Any], np.ndarray]:
     """Observation to a float32 vector: a copy, since an environment may reuse its array."""
     if isinstance(space, gymnasium.spaces.Box):
         return lambda observation: np.array(observation, np.float32).reshape(-1)

@@ -157,7 +157,7 @@ def _kind_of_value(value: Any) -> str:
 def _kind_of_array(array: np.ndarray) -> str:
     if array.dtype.hasobject:
         return _kind_of_items(array.flat)
-    owner = array
+    owner: object = array
     while isinstance(owner, np.ndarray):
         owner = owner.base
     # A view into a library's memory cannot be replaced by a new array.
@@ -183,7 +183,7 @@ def _from_module(value: Any, modules: tuple[str, ...]) -> bool:
     return any(module == name or module.startswith(name + ".") for name in modules)
 
 
-def _copy_mujoco_data(saved: Any, layer: gymnasium.Env, name: str) -> None:
+def _copy_mujoco_data(saved: Any, layer: Any, name: str) -> None:
     """Copies all of MjData, derived quantities too, into the environment's, which its renderer
     also holds.
 
