@@ -114,7 +114,7 @@ def read_tables(store: Path, index: dict[str, Any], labels: set[str]) -> list[St
         if any(entry["label"] in labels for entry in entries.values()):
             cells = read_cells(store / (table + TABLE), entries)
             runs += [
-                StoredRun(name, *(entry[part] for part in PARTS), cells[name])
+                StoredRun(name=name, cells=cells[name], **{part: entry[part] for part in PARTS})
                 for name, entry in entries.items()
                 if entry["label"] in labels
             ]
@@ -157,7 +157,7 @@ def check_entry(table: str, entry: dict[str, Any], what: str) -> None:
             None, f"{what} does not say the run's {', '.join(missing)}, or not as it should"
         )
     without_format(entry["settings"], f"{what} is")
-    run = StoredRun("", *(entry[part] for part in PARTS), [])
+    run = StoredRun(name="", cells=[], **{part: entry[part] for part in PARTS})
     texts = [run.label, *run.columns]
     if not all(isinstance(text, str) for text in texts) or run.table != table:
         raise TypeError(what)

@@ -29,11 +29,13 @@ def read_table(folder: Path, keep_rows: int | None = None) -> tuple[list[str], l
     end = None if keep_rows is None else keep_rows + 1
     try:
         lines = path.read_bytes().split(b"\n")[:-1] if path.exists() else []
-        columns, *table = csv.reader(line.decode() for line in lines[:end]) if lines else [[]]
+        rows = list(csv.reader(line.decode() for line in lines[:end]))
     except OSError as error:
         raise RunError(f"cannot read {path}: {error.strerror}") from error
     except (UnicodeDecodeError, csv.Error) as error:
         raise RunError(f"{path} is damaged: {error}") from error
+    columns = rows[0] if rows else []
+    table = rows[1:]
     if len(table) < (keep_rows or 0):
         raise RunError(
             f"{path} holds {len(table)} of the {keep_rows} rows that the checkpoint was saved with"
