@@ -185,7 +185,7 @@ def damaged_entry(**change) -> bytes:
     "name, content, told",
     [
         (INDEX, b"{}", "not compressed by gzip"),
-        (INDEX, gzip.compress(b"{}")[:-3], "cannot be decompressed"),
+        (INDEX, gzip.compress(b"{}", mtime=0)[:-3], "cannot be decompressed"),
         (INDEX, compressed("{"), "damaged"),
         (INDEX, compressed("[]"), "damaged"),
         (INDEX, compressed('{"runs": {}}'), "damaged"),
