@@ -1,7 +1,7 @@
 """A store: runs as compact data, to be published and compared.
 
-    ENV.csv.gz      metrics.csv of all runs in an environment, with the name of the run before each row
-    runs.json.gz    by table and run: its label, its settings, its versions, and its columns
+    ENV.csv.gz      metrics.csv of all runs in an environment; the first column names the run
+    runs.json.gz    of each run its label, settings, versions and columns, and how many rows it has
 
 Cells are kept as text, so they have every digit of metrics.csv. A run's label says what it belongs
 to; labels that begin with `studies/` are of runs that are only compared with each other. The same
@@ -32,6 +32,7 @@ TABLE = ".csv.gz"
 STORE_FORMAT = 1
 STUDIES = "studies/"
 NAME = "run"  # the first column of a table
+PARTS = ("label", "settings", "versions", "columns")  # of a run, in the index
 
 
 class StoredRun(NamedTuple):
@@ -89,7 +90,7 @@ def read_store(store: Path, label: str = "") -> list[StoredRun]:
     ConfigError where there is none, or a file is not a store's.
     """
     index = read_index(store)
-    labels = {entry["label"] for entries in index.values() for entry in entries.values()}
+    labels = labels_of(index)
     wanted = {known for known in labels if has_label(known, label)}
     if not wanted:
         raise ConfigError(
@@ -103,8 +104,12 @@ def read_store(store: Path, label: str = "") -> list[StoredRun]:
 def read_all(store: Path) -> list[StoredRun]:
     """All runs of a store."""
     index = read_index(store)
-    labels = {entry["label"] for entries in index.values() for entry in entries.values()}
-    return read_tables(store, index, labels)
+    return read_tables(store, index, labels_of(index))
+
+
+def labels_of(index: dict[str, Any]) -> set[str]:
+    """All labels that a store has."""
+    return {entry["label"] for entries in index.values() for entry in entries.values()}
 
 
 def read_tables(store: Path, index: dict[str, Any], labels: set[str]) -> list[StoredRun]:
@@ -119,9 +124,6 @@ def read_tables(store: Path, index: dict[str, Any], labels: set[str]) -> list[St
                 if entry["label"] in labels
             ]
     return runs
-
-
-PARTS = ("label", "settings", "versions", "columns")
 
 
 def read_index(store: Path) -> dict[str, dict[str, dict[str, Any]]]:
@@ -234,7 +236,7 @@ def write_store(store: Path, runs: list[StoredRun]) -> None:
 
 
 def table_text(runs: list[StoredRun]) -> str:
-    """The rows of all runs of an environment; cells of columns that a run does not have are empty."""
+    """The rows of all runs of a table; cells of columns that a run does not have are empty."""
     columns = list(dict.fromkeys(column for run in runs for column in run.columns))
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")

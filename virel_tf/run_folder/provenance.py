@@ -71,7 +71,7 @@ def read_versions(run_dir: Path) -> list[dict[str, Any]]:
 
 
 def known_parts(parts: Any) -> list[dict[str, Any]]:
-    """Those of the parts that have the form `record_versions` gives them; none of what is no list."""
+    """Those of the parts that have the form `record_versions` gives them; none of anything else."""
     return [part for part in parts if is_part(part)] if isinstance(parts, list) else []
 
 
