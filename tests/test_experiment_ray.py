@@ -164,7 +164,7 @@ def test_a_stop_is_heard_though_ray_takes_the_signal_as_it_starts(tmp_path, monk
         (
             False,
             (
-                "stopped; not saved in time, so gone back to their newest checkpoints:"
+                "stopped; not saved in time, so back at their newest checkpoints:"
                 " Hopper-v4/virel/seed1;"
             ),
         ),
