@@ -40,10 +40,11 @@ def starting_from_preset(options: type) -> type:
 
     So `Config(env="Hopper-v4")` and `virel-tf --env=Hopper-v4` are the same settings.
     """
-    plain = options.__init__
+    # The class itself is meant, not a subclass with another constructor.
+    plain = options.__init__  # type: ignore[misc]
 
     @functools.wraps(plain)
-    def init(self: Any, **given: Any) -> None:
+    def init(self: Config, **given: Any) -> None:
         fields = {field.name: field for field in dataclasses.fields(options)}
         names = ("preset", "env", "variant")
         which = [given.get(name, fields[name].default) for name in names]
@@ -51,7 +52,7 @@ def starting_from_preset(options: type) -> type:
             check_value(fields[name], value)
         plain(self, **(preset_values(*which) | given))
 
-    options.__init__ = init
+    options.__init__ = init  # type: ignore[misc]
     return options
 
 

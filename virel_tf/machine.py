@@ -131,6 +131,6 @@ def wheel_folders() -> list[Path]:
     spec = importlib.util.find_spec("nvidia")
     return [
         folder
-        for root in (spec.submodule_search_locations if spec else [])
+        for root in (spec and spec.submodule_search_locations) or []
         for folder in Path(root).glob("*/lib")
     ]

@@ -51,23 +51,23 @@ def option(
     return dataclasses.field(default=default, metadata=metadata)
 
 
-def flags_of(options: type) -> tuple[dataclasses.Field, ...]:
+def flags_of(options: type) -> tuple[dataclasses.Field[Any], ...]:
     """The fields of an options dataclass that the command line sets."""
     return tuple(field for field in dataclasses.fields(options) if field.metadata["flag"])
 
 
-def option_type(field: dataclasses.Field) -> type:
+def option_type(field: dataclasses.Field[Any]) -> type:
     """The Python type of a field (annotations are strings here)."""
-    return {"int": int, "float": float, "bool": bool, "str": str}[field.type]
+    return {"int": int, "float": float, "bool": bool, "str": str}[str(field.type)]
 
 
-def allowed(field: dataclasses.Field) -> str:
+def allowed(field: dataclasses.Field[Any]) -> str:
     """What a field may be, in words."""
     meta = field.metadata
     if meta["choices"]:
         return "one of " + ", ".join(meta["choices"])
     kind = {"int": "a whole number", "float": "a number", "bool": "true or false", "str": "text"}[
-        field.type
+        str(field.type)
     ]
     bounds = [
         f"of at least {meta['least']}" if meta["least"] is not None else "",
@@ -77,7 +77,7 @@ def allowed(field: dataclasses.Field) -> str:
     return " ".join([kind, " and ".join(bound for bound in bounds if bound)]).strip()
 
 
-def check_value(field: dataclasses.Field, value: Any) -> None:
+def check_value(field: dataclasses.Field[Any], value: Any) -> None:
     """Raises ConfigError where `value` is not what the field allows."""
     meta = field.metadata
     good = isinstance(value, option_type(field)) and (
@@ -116,7 +116,7 @@ def check_options(options: Any) -> None:
         check_value(field, value)
 
 
-def read_value(field: dataclasses.Field, text: str) -> Any:
+def read_value(field: dataclasses.Field[Any], text: str) -> Any:
     """The value that `text` stands for; ConfigError where the field does not allow it."""
     value = _parse(option_type(field), text)
     check_value(field, value)

@@ -130,11 +130,11 @@ class Recipe:
 
     def __post_init__(self) -> None:
         check_options(self)
-        if not self.critics or isinstance(self.critics, str):
+        critics: object = self.critics  # anything, whatever its annotation asks for
+        if not critics or isinstance(critics, str):
             raise ConfigError(
                 None,
-                f"recipe: critics={self.critics!r} is not allowed; it must be a tuple such as"
-                " ('hard',)",
+                f"recipe: critics={critics!r} is not allowed; it must be a tuple such as ('hard',)",
             )
         for field, names in NAMES.items():
             value = getattr(self, field)

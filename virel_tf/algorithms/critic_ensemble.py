@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, TypedDict
 
 import keras
 import tensorflow as tf
@@ -46,6 +46,16 @@ class Regression(NamedTuple):
     )
 
 
+class NetworkShape(TypedDict):
+    """What all critics of a run have in common."""
+
+    hidden: int
+    layers: int
+    activation: str
+    normalisation: str
+    initial_weights: str
+
+
 class Critics:
     """Qs of the kinds that the recipe lists. Kinds that are the same share their V."""
 
@@ -57,7 +67,7 @@ class Critics:
         self.distinct = list(dict.fromkeys(self.kinds))
         self.mixed = hard in self.distinct and soft in self.distinct
         self.batch_norm = config.normalisation == "batch"
-        shape = dict(
+        shape = NetworkShape(
             hidden=config.hidden,
             layers=config.layers,
             activation=config.activation,
@@ -169,6 +179,7 @@ class Critics:
             predictions, parts = self._predictions(batch, track)
             next_values = self._next_vs(batch, online)
             return Regression(predictions, self.td_targets(batch, next_values), parts)
+        assert next_sample is not None  # no V stands for the value of s'
         target_qs = self.qs if online else self.target_qs
         if self.batch_norm or self.recipe.bootstrap == "self":
             observation = tf.concat([batch.observation, batch.next_observation], axis=0)

@@ -22,7 +22,7 @@ nothing in an update waits for its own residual, and soft targets know their tem
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import tensorflow as tf
 
@@ -47,13 +47,14 @@ class TemperatureReading(NamedTuple):
     lambda_: tf.Tensor  # the factor on epsilon; 1 where the temperature does not follow it
 
 
-class Factor(Protocol):
+class Factor:
     """What the temperature is, or what epsilon is multiplied by. By default it learns nothing."""
 
     variables: list[tf.Variable]  # all of its state
 
     def read(self, mean_abs_reward: tf.Tensor) -> tf.Tensor:
         """Its value now, []."""
+        raise NotImplementedError
 
     def follow_residual(self, residual: tf.Tensor) -> None:
         """Takes in an update's residual error []."""
@@ -245,7 +246,7 @@ class TunedToEntropy(Factor):
 
 def scaled_residual(config: Config, action_size: int) -> Temperature:
     """lambda epsilon, with the lambda of --lambda_rule."""
-    rules = {
+    rules: dict[str, Callable[[], Factor]] = {
         "constant": lambda: Constant(config.lambda_beta),
         "rewards": lambda: FromRewards(config.discount),
         "relative": lambda: RelativeToHistory(config.alpha),

@@ -30,7 +30,8 @@ def products_of(function: tf.types.experimental.ConcreteFunction) -> list[Produc
     """Every matrix product in the graph, whose shapes must be static."""
     return [
         Product(
-            *(tuple(factor.shape) for factor in op.inputs),
+            tuple(op.inputs[0].shape),
+            tuple(op.inputs[1].shape),
             op.get_attr("transpose_a"),
             op.get_attr("transpose_b"),
         )

@@ -244,10 +244,10 @@ class Command(NamedTuple):
     options: type
     run: Callable[..., int]
     uses_tensorflow: bool = True
-    handed_on: tuple[dataclasses.Field, ...] = ()
+    handed_on: tuple[dataclasses.Field[Any], ...] = ()
 
     @property
-    def flags(self) -> tuple[dataclasses.Field, ...]:
+    def flags(self) -> tuple[dataclasses.Field[Any], ...]:
         """All flags."""
         return flags_of(self.options) + self.handed_on
 

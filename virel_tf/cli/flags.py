@@ -24,7 +24,7 @@ def parse_config(argv: list[str]) -> Config:
 
 
 def read_flags(
-    fields: Sequence[dataclasses.Field], argv: list[str], commands: Collection[str] = ()
+    fields: Sequence[dataclasses.Field[Any]], argv: list[str], commands: Collection[str] = ()
 ) -> dict[str, Any]:
     """The values that `argv`, and the flagfiles it names, set.
 
@@ -75,8 +75,9 @@ def read_flags(
         raise ConfigError(error.setting, error.message) from None
     except (flags.Error, ValueError, OSError) as error:
         last = argv[-1].lstrip("-")
-        if str(error).startswith("Missing value") and last in values:
-            raise no_value(values[last].parser.field) from None
+        parser = values[last].parser if last in values else None
+        if str(error).startswith("Missing value") and isinstance(parser, OptionParser):
+            raise no_value(parser.field) from None
         raise ConfigError(None, str(error)) from None
     if positional and not words:
         word = positional[0]
@@ -90,7 +91,7 @@ def read_flags(
     return given | {field.name: tuple(positional) for field in words}
 
 
-def no_value(field: dataclasses.Field) -> ConfigError:
+def no_value(field: dataclasses.Field[Any]) -> ConfigError:
     """The error of a flag that stands alone."""
     return ConfigError(field.name, f"has no value; it must be {allowed(field)}")
 
@@ -103,10 +104,10 @@ class FlagValueError(flags.IllegalFlagValueError):
         self.setting, self.message = error.setting, error.message
 
 
-class OptionParser(flags.ArgumentParser):
+class OptionParser(flags.ArgumentParser[Any]):
     """Text to the value of a field."""
 
-    def __init__(self, field: dataclasses.Field) -> None:
+    def __init__(self, field: dataclasses.Field[Any]) -> None:
         super().__init__()
         self.field = field
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import textwrap
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from virel_tf.config import Config
 from virel_tf.options import WORDS, flags_of
@@ -64,15 +64,15 @@ def help_page(name: str, commands: Mapping[str, Command], full: bool = False) ->
     return "\n".join(lines)
 
 
-def shown_first(field: dataclasses.Field) -> bool:
+def shown_first(field: dataclasses.Field[Any]) -> bool:
     """Whether --help shows the flag: some of training's, and all of the other commands'."""
     return field.metadata["first"] or field not in flags_of(Config)
 
 
-def help_entry(field: dataclasses.Field) -> str:
+def help_entry(field: dataclasses.Field[Any]) -> str:
     """A flag, its default and what it means."""
     default = field.default
-    shown = {"bool": str(default).lower(), "str": default or "..."}.get(field.type)
+    shown = {"bool": str(default).lower(), "str": default or "..."}.get(str(field.type))
     if shown is None:
         shown = f"{default:_}" if field.type == "int" else f"{default:g}"
     flag = f"  --{field.name}={shown} "

@@ -9,7 +9,7 @@ import pickle
 import re
 import warnings
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import gymnasium
 import numpy as np
@@ -37,6 +37,7 @@ class Environment:
         self, env: gymnasium.Env, path_length: int | None = None, own_units: bool = False
     ) -> None:
         box = env.action_space
+        assert isinstance(box, gymnasium.spaces.Box)  # as `make_env` sees to
         self.observation_space, self.action_space = env.observation_space, box
         self._env = env
         self._path_length = math.inf if path_length is None else path_length
@@ -95,7 +96,7 @@ class Environment:
 
     def render(self) -> np.ndarray:
         """The picture [H, W, 3] of where it stands, where it was made with render_mode="rgb_array"."""
-        return self._env.render()
+        return cast("np.ndarray", self._env.render())
 
     @property
     def frames_per_second(self) -> float:
@@ -134,7 +135,7 @@ def make_env(
     if problem:
         env.close()
         raise ConfigError("env", f"{env_id} has {problem}")
-    if path_length is None and env.spec.max_episode_steps is None:
+    if path_length is None and (env.spec is None or env.spec.max_episode_steps is None):
         path_length = fallback_length
     if render_mode:
         _follow(env)
@@ -147,11 +148,8 @@ def _make(env_id: str, render_mode: str | None) -> gymnasium.Env:
     try:
         with _without_warnings():
             # Not every environment takes a render_mode.
-            return gymnasium.make(
-                env_id,
-                disable_env_checker=True,
-                **({"render_mode": render_mode} if render_mode else {}),
-            )
+            options: dict[str, Any] = {"render_mode": render_mode} if render_mode else {}
+            return gymnasium.make(env_id, disable_env_checker=True, **options)
     except gymnasium.error.DependencyNotInstalled as error:
         raise ConfigError(
             "env", f"{env_id} needs a package that is missing: {_one_line(error)}"
@@ -176,11 +174,12 @@ def _follow(env: gymnasium.Env) -> None:
 
     The default one stays where it is.
     """
-    renderer = getattr(env.unwrapped, "mujoco_renderer", None)
+    inner: Any = env.unwrapped  # of a class of its own, which has more than gymnasium.Env
+    renderer = getattr(inner, "mujoco_renderer", None)
     if renderer is not None:
         import mujoco
 
-        camera = mujoco.mj_name2id(env.unwrapped.model, mujoco.mjtObj.mjOBJ_CAMERA, "track")
+        camera = mujoco.mj_name2id(inner.model, mujoco.mjtObj.mjOBJ_CAMERA, "track")
         renderer.camera_id = camera if camera >= 0 else renderer.camera_id
 
 
@@ -199,7 +198,7 @@ def _problem(env: gymnasium.Env) -> str | None:
     return None
 
 
-def _flattener(space: gymnasium.Space) -> Callable[[Any], np.ndarray]:
+def _flattener(space: gymnasium.Space[Any]) -> Callable[[Any], np.ndarray]:
     """Observation to a float32 vector of its own memory.
 
     An environment may go on writing into what it returned.

@@ -159,7 +159,7 @@ def _kind_of_value(value: Any) -> str:
 def _kind_of_array(array: np.ndarray) -> str:
     if array.dtype.hasobject:
         return _kind_of_items(array.flat)
-    owner = array
+    owner: object = array
     while isinstance(owner, np.ndarray):
         owner = owner.base
     # A view into a library's memory cannot be replaced by an array of our own.
@@ -185,7 +185,7 @@ def _from_module(value: Any, modules: tuple[str, ...]) -> bool:
     return any(module == known or module.startswith(known + ".") for known in modules)
 
 
-def _copy_mujoco_data(saved: Any, layer: gymnasium.Env, name: str) -> None:
+def _copy_mujoco_data(saved: Any, layer: Any, name: str) -> None:
     """Copies all of MjData, derived quantities too, into the environment's own, which its renderer
     also holds.
 

@@ -31,7 +31,10 @@ def evaluate_run(
     config = read_run(run_dir)
     machine.configure(config.threads)
     weights = read_weights(run_dir, policy)
-    environment = dict(env_id=config.env, fallback_length=config.path_length)
+    environment: dict[str, Any] = {
+        "env_id": config.env,
+        "fallback_length": config.path_length,
+    }
     env = make_env(**environment)
     act = Actor(restore_policy(config, env, weights)).mean_action
     about = dict(env=config.env, variant=config.variant, policy=policy, step=weights.step)
@@ -46,7 +49,11 @@ def evaluate_export(path: str, episodes: int, seed: int, video: str = "") -> dic
     except ConfigError as error:
         raise ConfigError("policy", f"{error}, or, with run_dir, one of best, last") from None
     about = policy.metadata
-    environment = dict(env_id=about["env"], fallback_length=about["path_length"], own_units=True)
+    environment = {
+        "env_id": about["env"],
+        "fallback_length": about["path_length"],
+        "own_units": True,
+    }
     about = dict(
         env=about["env"], variant=about["variant"], policy=str(policy.folder), step=about["step"]
     )

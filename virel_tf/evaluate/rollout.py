@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from virel_tf.envs.make import Environment
+from virel_tf.envs.make import Step
+
+
+class Playable(Protocol):
+    """An `Environment`, or what stands in front of one."""
+
+    def reset(self, seed: int | None = None) -> np.ndarray: ...
+    def step(self, action: np.ndarray) -> Step: ...
 
 
 class Evaluation(NamedTuple):
@@ -32,7 +39,7 @@ class Evaluation(NamedTuple):
 
 def evaluate_policy(
     act: Callable[[np.ndarray], np.ndarray],
-    env: Environment,
+    env: Playable,
     seed: int,
     steps: int,
     episodes: int = 0,
@@ -59,7 +66,7 @@ def evaluate_policy(
 
 
 def _play_episode(
-    act: Callable[[np.ndarray], np.ndarray], env: Environment, observation: np.ndarray
+    act: Callable[[np.ndarray], np.ndarray], env: Playable, observation: np.ndarray
 ) -> tuple[float, int]:
     episode_return, length = 0.0, 0
     while True:

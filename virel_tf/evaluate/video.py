@@ -117,7 +117,7 @@ def draw(path: str, environment: dict[str, Any], episodes: list[Episode]) -> Non
     env = make_env(**environment, render_mode="rgb_array")
     every = math.ceil(env.frames_per_second / MOST_FRAMES)
     fps = env.frames_per_second / every
-    how = (
+    how: dict[str, Any] = (
         dict(duration=1000 / fps, loop=0)
         if path.lower().endswith(".gif")
         else dict(fps=fps, macro_block_size=2)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -37,7 +37,7 @@ class Pool(Protocol):
 
     def slots(self) -> int: ...
     def start(self, cell: Cell) -> None: ...
-    def ended(self) -> list[tuple[Cell, int | str]]: ...
+    def ended(self) -> Sequence[tuple[Cell, int | str]]: ...
     def stop(self) -> list[str]: ...
 
 

@@ -11,7 +11,7 @@ import itertools
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from virel_tf.config import Config
 from virel_tf.envs.make import make_env
@@ -23,6 +23,8 @@ from virel_tf.registry import RECIPES
 from virel_tf.run_folder.identity import identity, lacking_identity, with_default_settings
 from virel_tf.run_folder.paths import find_settings
 from virel_tf.run_folder.settings import read_settings, refuse_other_run
+
+Word = TypeVar("Word", str, int)
 
 MOST_SEEDS = 1000
 SWEPT = {field.name: field for field in TRAINING_FLAGS}
@@ -217,7 +219,7 @@ def read_sweep(text: str, training: dict[str, Any]) -> Iterator[dict[str, str]]:
         yield dict(zip(names, combination, strict=True))
 
 
-def refuse_twice(flag: str, words: list) -> list:
+def refuse_twice(flag: str, words: list[Word]) -> list[Word]:
     """The words; ConfigError where one stands twice."""
     for word in words:
         if words.count(word) > 1:

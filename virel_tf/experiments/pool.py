@@ -24,7 +24,7 @@ class LocalPool:
 
     def __init__(self, slots: int) -> None:
         self._slots = slots
-        self._processes: dict[str, tuple[Cell, subprocess.Popen]] = {}
+        self._processes: dict[str, tuple[Cell, subprocess.Popen[bytes]]] = {}
 
     def slots(self) -> int:
         """How many cells can run at a time."""
@@ -60,7 +60,7 @@ class LocalPool:
         return []
 
 
-def launch(command: list[str], folder: Path) -> subprocess.Popen:
+def launch(command: list[str], folder: Path) -> subprocess.Popen[bytes]:
     """Starts training in a process that writes what it has to say to the run's folder and ends with
     this one.
 

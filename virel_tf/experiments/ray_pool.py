@@ -5,17 +5,21 @@ Each cell is one task; Ray finds the machine, and tells when it is lost.
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import socket
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from virel_tf.errors import ConfigError
 from virel_tf.experiments.grid import Cell
 from virel_tf.experiments.pool import launch
+
+if TYPE_CHECKING:
+    import ray
 
 SAVE_WITHIN = 60.0  # seconds that tasks have to save when the experiment is stopped
 
@@ -40,8 +44,8 @@ class RayPool:
             ray.init(
                 address,
                 log_to_driver=False,
-                logging_level="ERROR",
-                **(dict(include_dashboard=False) if address == "local" else {}),
+                logging_level=logging.ERROR,
+                include_dashboard=False if address == "local" else None,
             )
         except (OSError, ValueError, RuntimeError) as error:
             raise ConfigError(
@@ -60,7 +64,7 @@ class RayPool:
         # A task that is lost is told to the experiment, which starts it again once nobody holds its
         # folder.
         self._train = ray.remote(num_cpus=cpus, num_gpus=gpus, max_retries=0)(train_cell)
-        self._tasks: dict[str, tuple[Cell, ray.ObjectRef]] = {}
+        self._tasks: dict[str, tuple[Cell, ray.ObjectRef[int]]] = {}
 
     def slots(self) -> int:
         """How many cells to hand to Ray at a time: all, since it has the queue."""
@@ -84,7 +88,7 @@ class RayPool:
         )
         return [(by_task[task], self._exit_code(by_task[task], task)) for task in over]
 
-    def _exit_code(self, cell: Cell, task: object) -> int | str:
+    def _exit_code(self, cell: Cell, task: ray.ObjectRef[int]) -> int | str:
         del self._tasks[cell.name]
         errors = self._ray.exceptions
         try:

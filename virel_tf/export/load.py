@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -21,7 +22,7 @@ class ExportedPolicy:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.metadata: dict = json.loads((folder / METADATA).read_text())
+        self.metadata: dict[str, Any] = json.loads((folder / METADATA).read_text())
         self.model = tf.saved_model.load(str(folder))  # keeps the variables alive
         self._act = self.model.signatures["serving_default"]
 

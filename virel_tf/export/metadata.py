@@ -57,7 +57,7 @@ def describe(
     )
 
 
-def layout(space: gymnasium.Space, name: str = "") -> list[dict[str, Any]]:
+def layout(space: gymnasium.Space[Any], name: str = "") -> list[dict[str, Any]]:
     """Which part of the flat observation [start, stop) holds what, in the order of
     `gymnasium.spaces.flatten`.
     """

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import numpy as np
 import tensorflow as tf
 
@@ -31,4 +33,6 @@ def run_onnx(model: bytes, observation: np.ndarray) -> np.ndarray:
     """Actions [B, A] of a file's content, by ONNX' own slow evaluator, which tf2onnx brings along."""
     import onnx.reference
 
-    return onnx.reference.ReferenceEvaluator(model).run(["action"], {"observation": observation})[0]
+    evaluator = onnx.reference.ReferenceEvaluator(model)
+    outputs = evaluator.run(["action"], {"observation": observation})
+    return cast("list[np.ndarray]", outputs)[0]

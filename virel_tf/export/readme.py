@@ -149,6 +149,6 @@ def rows(examples: Examples, signature: str) -> str:
     return repr(short(examples[signature]["observation"]))
 
 
-def short(value: np.ndarray) -> list:
+def short(value: np.ndarray) -> list[Any]:
     """Rounded, to be read and typed."""
     return np.round(value.astype(np.float64), 3).tolist()

@@ -118,14 +118,16 @@ class ServedPolicy:
         the action's bounds counts as the bound, as it does for the environment. Of several kinds of
         V it is the first critic's.
         """
+        critics = self.critics
+        assert critics is not None  # the signature is not there without
         observation = self.policy.normaliser(self._checked(observation, "observation"))
         action = self._checked(action, "action")
         action = of_same_batch(action, observation, "observation and action")
         widths = np.where(self.half_width > 0, self.half_width, np.float32(1))
         action = (tf.clip_by_value(action, self.low, self.high) - self.middle) / widths
-        answer = {"q": minimum([q(observation, action) for q in self.critics.qs])}
-        if self.critics.vs:
-            answer["v"] = self.critics.vs[0](observation)
+        answer = {"q": minimum([q(observation, action) for q in critics.qs])}
+        if critics.vs:
+            answer["v"] = critics.vs[0](observation)
         return {name: value / self.reward_factor for name, value in answer.items()}
 
     def _gaussian(self, observation: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:

@@ -7,12 +7,14 @@ far more than the arithmetic it does, so the same few matrix products are done h
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from virel_tf.networks.normaliser import CLIP, EPSILON
 from virel_tf.networks.policies import LOG_SCALE_RANGE, Policy
 
-ACTIVATIONS = {
+ACTIVATIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "relu": lambda x: np.maximum(x, 0),
     "tanh": np.tanh,
     "elu": lambda x: np.where(x > 0, x, np.expm1(np.minimum(x, 0))),

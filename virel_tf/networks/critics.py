@@ -73,8 +73,8 @@ class QNetwork(keras.Model):
         """
         super().__init__(name=name)
         fan_in = observation_size + action_size
-        self.observation_norm = None
-        self.action_norm = None
+        self.observation_norm: BatchNorm | None = None
+        self.action_norm: BatchNorm | None = None
         if normalisation == "batch" and input_norm_of is not None:
             self.observation_norm = input_norm_of.observation_norm
             self.action_norm = input_norm_of.action_norm
@@ -130,6 +130,7 @@ class QNetwork(keras.Model):
         self, observation: tf.Tensor, action: tf.Tensor, track: bool = True
     ) -> tf.Tensor:
         """(s, a) [B, D + A] by the mean and deviation of this batch, for `of_normalised`."""
+        assert self.observation_norm is not None and self.action_norm is not None
         observation = self.observation_norm(observation, track=track)
         action = self.action_norm(action, track=track)
         return tf.concat([observation, action], axis=1)
@@ -144,7 +145,7 @@ class QNetwork(keras.Model):
 
     def observation_part(self, observation: tf.Tensor) -> tf.Tensor:
         """The first layer's share of the observation [B, H], for `of_action`; inference mode."""
-        if self.observation_norm is None:
+        if self.observation_norm is None or self.action_norm is None:
             return self.observation_layer(observation)
         kernel, bias = fold(self.observation_norm, self.observation_layer)
         _, action_bias = fold(self.action_norm, self.action_layer)

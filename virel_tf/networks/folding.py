@@ -67,6 +67,7 @@ def folded_value(value: ValueNetwork) -> ValueNetwork:
 
 def folded_q(q: QNetwork) -> QNetwork:
     """A Q without batch normalisation."""
+    assert q.observation_norm is not None and q.action_norm is not None
     observation_kernel, observation_bias = fold(q.observation_norm, q.observation_layer)
     action_kernel, action_bias = fold(q.action_norm, q.action_layer)
     plain = QNetwork(

@@ -289,4 +289,6 @@ class Hidden(keras.layers.Layer):
         return apply_dense(x, *fold(norm, layer, moments), layer.compute_dtype)
 
     def _norm_before(self, i: int) -> BatchNorm:
-        return self.input_norm if i == 0 else self.batch_norms[i - 1]
+        norm = self.input_norm if i == 0 else self.batch_norms[i - 1]
+        assert norm is not None  # it is there wherever batch_norms are, and the input is ours
+        return norm

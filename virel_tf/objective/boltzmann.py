@@ -11,10 +11,11 @@ N]; temperature [] unless said otherwise.
 from __future__ import annotations
 
 import math
+from typing import TypeAlias
 
 import tensorflow as tf
 
-Number = tf.Tensor | float
+Number: TypeAlias = tf.Tensor | float
 
 
 def log_boltzmann(q: tf.Tensor, temperature: Number) -> tf.Tensor:

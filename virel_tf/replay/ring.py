@@ -153,7 +153,16 @@ class ReplayRing:
         self.first[lane] = (self.first[lane] + 1) % self.lane_slots
         self.count[lane] -= 1
 
-    def _scatter(self, slots, observation, action, reward, terminated, positions, starting_slots):
+    def _scatter(
+        self,
+        slots: tf.Tensor,
+        observation: tf.Tensor,
+        action: tf.Tensor,
+        reward: tf.Tensor,
+        terminated: tf.Tensor,
+        positions: tf.Tensor,
+        starting_slots: tf.Tensor,
+    ) -> None:
         for variable, value in (
             (self.observation, observation),
             (self.action, action),

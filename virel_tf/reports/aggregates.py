@@ -70,8 +70,9 @@ def final_score(returns: np.ndarray) -> float:
     return float(returns[-LAST_EVALUATIONS:].mean())
 
 
-def trailing_mean(values: np.ndarray) -> np.ndarray:
+def trailing_mean(values: np.ndarray | float) -> np.ndarray:
     """At each evaluation the mean of the last ten so far; it ends at the final score."""
+    values = np.asarray(values)
     assert values.ndim == 1
     total = np.concatenate([[0.0], np.cumsum(values)])
     last = np.arange(1, len(values) + 1)
@@ -131,7 +132,7 @@ def t_quantile(freedom: int) -> float:
 # ---------------------------------------------------------------- runs of several tasks
 
 
-def normalise(returns: np.ndarray, zero: float, one: float) -> np.ndarray:
+def normalise(returns: np.ndarray | float, zero: float, one: float) -> np.ndarray:
     """0 where the return is `zero`, 1 where it is `one`, and straight on between and beyond."""
     return (np.asarray(returns, float) - zero) / (one - zero)
 

@@ -158,7 +158,7 @@ def curves_table(curves: list[Curve], column: str) -> Table:
     rows = [
         [curve.group.label, int(step), len(curve.values), *numbers]
         for curve in curves
-        for step, *numbers in zip(curve.steps, *curve.estimate, strict=True)
+        for step, numbers in zip(curve.steps, np.stack(curve.estimate, axis=1), strict=True)
     ]
     return Table(
         f"{column}-{env.replace('/', '_')}",
@@ -245,6 +245,7 @@ def aggregate(experiment: Experiment, anchors: list[Anchor], samples: int) -> Ag
         columns = []
         for env in envs:
             scale = scale_in(experiment, env, anchors)
+            assert scale is not None  # as every group chosen above has one
             columns.append(
                 aggregates.normalise(
                     groups[label, env].final_scores(steps[env]), scale.zero, scale.one
@@ -334,7 +335,7 @@ def aggregate_tables(result: Aggregate) -> list[Table]:
     profiles = [
         [label, threshold, *numbers]
         for label, estimate in result.profiles.items()
-        for threshold, *numbers in zip(PROFILE_THRESHOLDS, *estimate, strict=True)
+        for threshold, numbers in zip(PROFILE_THRESHOLDS, np.stack(estimate, axis=1), strict=True)
     ]
     improvement = [
         [one, other, *map(float, estimate)] for (one, other), estimate in result.improvement.items()

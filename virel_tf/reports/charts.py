@@ -61,7 +61,7 @@ def draw_curves(
     tidy(axes)
 
 
-def thousands(step: float, _: int) -> str:
+def thousands(step: float, _: float) -> str:
     """A number of steps on an axis."""
     return f"{step / 1e6:g}M" if step >= 1e6 else f"{step / 1e3:g}k" if step else "0"
 
@@ -99,14 +99,16 @@ def draw_intervals(axes: Axes, lines: dict[str, tuple[Estimate, Look]]) -> None:
     """A dot and its interval for each name, the first on top."""
     for place, (estimate, look) in enumerate(lines.values()):
         axes.plot(
-            [estimate.low, estimate.high],
+            [float(estimate.low), float(estimate.high)],
             [place, place],
             color=look.colour,
             linewidth=5,
             alpha=0.35,
             solid_capstyle="butt",
         )
-        axes.plot([estimate.value], [place], color=look.colour, marker=look.marker, markersize=7)
+        axes.plot(
+            [float(estimate.value)], [place], color=look.colour, marker=look.marker, markersize=7
+        )
     axes.set_yticks(range(len(lines)), list(lines))
     axes.set_ylim(len(lines) - 0.5, -0.5)
     tidy(axes)
@@ -164,10 +166,9 @@ def legends_below(figure: Figure, panels: list[Axes]) -> None:
             columnspacing=1.2,
             labelcolor=INK,
         )
-        row, lines = (
-            panel.get_subplotspec().rowspan.start,
-            sum(label.count("\n") + 1 for label in labels),
-        )
+        place = panel.get_subplotspec()
+        assert place is not None  # `new_figure` made it in a grid
+        row, lines = place.rowspan.start, sum(label.count("\n") + 1 for label in labels)
         tallest[row] = max(tallest.get(row, 0), math.ceil(lines / columns))
     figure.set_figheight(figure.get_figheight() + 0.19 * sum(tallest.values()))
     figure.align_ylabels()

@@ -52,7 +52,7 @@ def environment_line(groups: list[Group], anchors: list[Anchor]) -> str:
         f" {'; '.join(shown[:4])}{'; ...' if len(shown) > 4 else ''}"
     )
     if len(ranked) > 1:
-        text += f" ({certainty(*ranked[:2], scores)})"
+        text += f" ({certainty(ranked[0], ranked[1], scores)})"
     late = [label for label in scores if label not in ranked]
     if late:
         text += f"; {listed(late)} had no evaluation by then"

@@ -241,16 +241,16 @@ class Report:
         parts = []
         for env in self.experiment.envs:
             runs = [
-                (score, run)
+                (score, run, film)
                 for group in self.experiment.of(env)
                 for score, run in zip(group.final_scores(), group.runs, strict=True)
-                if film_of(run)
+                if (film := film_of(run))
             ]
             if runs:
-                score, run = max(runs, key=lambda pair: pair[0])
+                score, run, film = max(runs, key=lambda found: found[0])
                 parts.append(
                     page.film_html(
-                        film_of(run),
+                        film,
                         f"{env}, {run.variant}, seed {run.seed}: final return {score:,.0f}",
                         self.out,
                     )

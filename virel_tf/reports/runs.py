@@ -142,8 +142,8 @@ def read_runs(folders: list[Path]) -> list[Run]:
                 None,
                 f"'{folder}': there is no run in it; a run has a {CONFIG} and a {METRICS}",
             )
-        for run in found_here:
-            found.setdefault(run.resolve(), read_run(run))
+        for run_folder in found_here:
+            found.setdefault(run_folder.resolve(), read_run(run_folder))
     cells: dict[tuple[str, int], Run] = {}
     for run in found.values():
         first = cells.setdefault(identity(run.settings), run)
@@ -305,10 +305,12 @@ def missing_cells(groups: list[Group]) -> list[Missing]:
     longest = {env: max(group.longest for group in groups if group.env == env) for env in envs}
     found: dict[tuple[str, str, str], list[int]] = {}
     for env, label, seed in itertools.product(envs, labels, sorted(seeds)):
-        run, group = cells.get((env, label, seed), (None, None))
-        what = shortcoming(run, group, longest[env]) if run else "absent"
-        if run and run.state:
-            what = f"{what or f'{run.steps:,} steps'} ({run.state})"
+        what = "absent"
+        if cell := cells.get((env, label, seed)):
+            run, group = cell
+            what = shortcoming(run, group, longest[env])
+            if run.state:
+                what = f"{what or f'{run.steps:,} steps'} ({run.state})"
         if what:
             found.setdefault((env, label, what), []).append(seed)
     return [Missing(env, label, seeds, what) for (env, label, what), seeds in found.items()]

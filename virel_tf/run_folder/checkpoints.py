@@ -60,7 +60,9 @@ class CheckpointStore:
         self.folder = Path(folder)
         self._replay = self.folder / "replay"
         self._warn = warn or (lambda line: print(line, file=sys.stderr))
-        self._segments: list[dict] = []  # manifest entries of the checkpoint last loaded or saved
+        self._segments: list[
+            dict[str, Any]
+        ] = []  # manifest entries of the checkpoint last loaded or saved
 
     def save(
         self,
@@ -156,7 +158,7 @@ class CheckpointStore:
             paths, key=lambda path: (_step_of(path), path.name.startswith("step-")), reverse=True
         )
 
-    def _continued(self, new: Segment | None, keep_from: int) -> list[dict]:
+    def _continued(self, new: Segment | None, keep_from: int) -> list[dict[str, Any]]:
         """The known segments still in use, up to where `new` begins."""
         entries = [
             entry
@@ -169,7 +171,7 @@ class CheckpointStore:
             )
         return entries
 
-    def _write_rows(self, segment: Segment, folder: Path) -> dict:
+    def _write_rows(self, segment: Segment, folder: Path) -> dict[str, Any]:
         """Writes a segment file.
 
         One of that name may be in use by a checkpoint that is needed again: not over it.
@@ -197,7 +199,7 @@ class CheckpointStore:
         """Removes all but the newest whole checkpoints, the rows none of them needs, and leftover
         temporaries.
         """
-        kept: dict[int, dict] = {}
+        kept: dict[int, dict[str, Any]] = {}
         try:
             for path in self._candidates():
                 manifest = None
@@ -250,7 +252,7 @@ def _write(path: Path, data: bytes) -> dict[str, Any]:
     return {"file": path.name, "size": len(data), "sha256": hashlib.sha256(data).hexdigest()}
 
 
-def _read(path: Path, entry: dict | None = None) -> bytes:
+def _read(path: Path, entry: dict[str, Any] | None = None) -> bytes:
     """The content of a file, which is as the manifest's entry says."""
     try:
         data = path.read_bytes()
@@ -282,11 +284,11 @@ def _unpack(data: bytes) -> dict[str, np.ndarray]:
     return dict(np.load(io.BytesIO(data), allow_pickle=False))
 
 
-def _checksum(manifest: dict) -> str:
+def _checksum(manifest: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(manifest).encode()).hexdigest()
 
 
-def _read_manifest(folder: Path) -> dict:
+def _read_manifest(folder: Path) -> dict[str, Any]:
     try:
         manifest = json.loads(_read(folder / "manifest.json"))
         if manifest.pop("checksum") == _checksum(manifest):
@@ -312,7 +314,7 @@ def read_info(folder: Path) -> dict[str, Any]:
         raise RunError(f"checkpoint {folder} is damaged ({damage})") from None
 
 
-def _read_arrays(folder: Path, manifest: dict) -> dict[str, np.ndarray]:
+def _read_arrays(folder: Path, manifest: dict[str, Any]) -> dict[str, np.ndarray]:
     if manifest["format"] != FORMAT:
         raise RunError(
             f"checkpoint {folder} has format {manifest['format']}; this version reads {FORMAT}"
@@ -320,7 +322,7 @@ def _read_arrays(folder: Path, manifest: dict) -> dict[str, np.ndarray]:
     return _unpack(_read(folder / "state.npz", manifest["state"]))
 
 
-def _read_checkpoint(folder: Path, replay: Path, manifest: dict) -> Checkpoint:
+def _read_checkpoint(folder: Path, replay: Path, manifest: dict[str, Any]) -> Checkpoint:
     arrays = _read_arrays(folder, manifest)
     blobs = {
         name: _read(folder / entry["file"], entry) for name, entry in manifest["blobs"].items()

@@ -43,7 +43,8 @@ def save_policy(
         if not np.isfinite(value).all():
             raise BadNumber(f"step {step}: the policy's {name} is not finite")
     buffer = io.BytesIO()
-    np.savez(buffer, **{STEP: step, REWARD_DIVISOR: reward_divisor}, **weights)
+    contents = {STEP: np.array(step), REWARD_DIVISOR: np.array(reward_divisor)} | weights
+    np.savez(buffer, **contents)
     ensure_writable(path.parent)
     atomic_write(path, buffer.getvalue())
 

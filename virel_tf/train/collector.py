@@ -5,7 +5,7 @@ Autoreset is ours, so no transition crosses an episode.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from virel_tf.networks.actor import Actor
 from virel_tf.replay.ring import ReplayRing, Rows
 from virel_tf.train.exploration import EXPLORATIONS
 from virel_tf.train.return_scale import ReturnScale
+
+# The columns of `Rows`, for one step.
+RowOfStep: TypeAlias = tuple[int, np.ndarray, np.ndarray, float, bool, bool]
 
 
 class Episode(NamedTuple):
@@ -57,7 +60,9 @@ class Collector:
         """Takes `steps` environment steps after the first `step`, appends them to the replay and
         returns them.
         """
-        lanes, rows, episodes = len(self.envs), [], []
+        lanes = len(self.envs)
+        rows: list[RowOfStep] = []
+        episodes: list[Episode] = []
         self.actor.refresh()
         # its own for each call, so no state to save
         random = np.random.default_rng([self.config.seed, step])
@@ -87,7 +92,7 @@ class Collector:
 
     def _step_one(
         self, lane: int, env: Environment, action: np.ndarray, step: int, episodes: list[Episode]
-    ) -> list[tuple]:
+    ) -> list[RowOfStep]:
         """One step of one environment.
 
         Its row, and one more for the last observation of a truncated episode.

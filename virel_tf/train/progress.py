@@ -53,8 +53,7 @@ class Progress:
             self._write(text + "\n")
             return
         self._write("\r" + text.ljust(_width()) + "\n")
-        if self._latest is not None:
-            self._show()
+        self._show()
 
     def close(self) -> None:
         """Shows the last state and ends the line."""
@@ -65,6 +64,8 @@ class Progress:
         self._latest = None
 
     def _show(self) -> None:
+        if self._latest is None:
+            return
         step, last_return, epsilon = self._latest
         now = self._clock()
         rate = self._rate(now, step)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -88,7 +88,9 @@ class Run:
         self.updates += updates
         return metrics
 
-    def save(self, store: CheckpointStore, arrays: dict[str, np.ndarray], info: dict) -> None:
+    def save(
+        self, store: CheckpointStore, arrays: dict[str, np.ndarray], info: dict[str, Any]
+    ) -> None:
         """Writes a checkpoint of the run, together with the caller's own arrays and info."""
         state = {f"learner/{name}": value for name, value in self.learner.state().items()}
         learner = {name: variable.numpy() for name, variable in state.items()}

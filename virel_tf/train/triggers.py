@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import signal
 import threading
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
 
 
 def crossed(every: int, before: int, now: int) -> bool:
@@ -19,7 +22,7 @@ class StopRequest:
 
     def __init__(self) -> None:
         self.signal: int | None = None
-        self._earlier: dict[int, object] = {}
+        self._earlier: dict[int, Callable[[int, FrameType | None], Any] | int | None] = {}
 
     def __enter__(self) -> StopRequest:
         if threading.current_thread() is not threading.main_thread():
@@ -33,7 +36,7 @@ class StopRequest:
         for number, handler in self._earlier.items():
             signal.signal(number, handler)
 
-    def _remember(self, number: int, frame: object) -> None:
+    def _remember(self, number: int, frame: FrameType | None) -> None:
         del frame
         self.signal = number
         signal.signal(number, signal.SIG_DFL)

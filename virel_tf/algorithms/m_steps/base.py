@@ -88,6 +88,7 @@ class MStep:
         order in which they come, the last bit would differ from time to time, and a resumed run
         would not be the uninterrupted one.
         """
+        assert inputs.next_sample is not None  # the Qs themselves stand for the value of s'
         batch = inputs.batch
         observations = [batch.observation]
         actions = [batch.action]
