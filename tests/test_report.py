@@ -258,7 +258,7 @@ def test_commands_versions_films_and_what_is_missing_are_told(report, document):
     text = text_of(document)
     assert all(row["command"] in text and row["folder"] in text for row in runs.values())
     assert "numpy 9.8.7" in text and "Two <variants>" in text
-    (film,) = [element for element in document.iter("img")]
+    (film,) = document.iter("img")
     assert film.get("src").startswith("data:image/gif;base64,")
     assert film.get("alt") == "Hopper-v4, beta, seed 2: final return 60"
     assert table(report, "missing") == [

@@ -22,8 +22,9 @@ class ConfigError(ValueError):
 
 
 class RunError(Exception):
-    """The run cannot go on, for a reason its user can understand and act on (exit code 1, no
-    traceback).
+    """The run cannot go on, for a reason its user can act on.
+
+    Exit code 1, no traceback.
     """
 
 

@@ -232,8 +232,7 @@ def run_latency(options: LatencyOptions) -> int:
 
 
 class Command(NamedTuple):
-    """One command: the dataclass whose fields are its flags, and the function that is given an
-    instance.
+    """One command: the dataclass whose fields are its flags, and the function that runs it.
 
     `handed_on` are flags that the command passes on to others; it is given those that were set as a
     second argument.

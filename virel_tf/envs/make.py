@@ -100,9 +100,7 @@ class Environment:
 
     @property
     def frames_per_second(self) -> float:
-        """How fast pictures of its steps must follow each other to be as fast as the environment
-        is.
-        """
+        """The rate at which pictures of its steps are as fast as the environment."""
         return float(self._env.metadata.get("render_fps", 30))
 
     def close(self) -> None:
@@ -210,8 +208,7 @@ def _flattener(space: gymnasium.Space[Any]) -> Callable[[Any], np.ndarray]:
 
 @contextlib.contextmanager
 def _without_warnings() -> Iterator[None]:
-    """Keeps quiet that v4 is not the newest version, and that MuJoCo would write some models
-    differently.
+    """Silences gymnasium's warning of old versions and MuJoCo's of models it writes differently.
 
     MuJoCo would print the latter and also leave a MUJOCO_LOG.TXT where the program runs.
     """

@@ -30,9 +30,9 @@ class Evaluation(NamedTuple):
 
     @property
     def std(self) -> float:
-        """Standard deviation of the returns (of these episodes, not an estimate of all.
+        """Standard deviation of the returns.
 
-        One episode gives 0).
+        Of these episodes, not an estimate of all: one episode gives 0.
         """
         return float(np.std(self.returns))
 

@@ -1,5 +1,4 @@
-"""`virel-tf experiment`: keeps the cells of a grid running until each has come to its end, or has
-failed.
+"""`virel-tf experiment`: keeps the cells of a grid running until each has ended or failed.
 
 Nothing is remembered between two calls but what the runs' own folders hold, so the same command
 goes on from there, and a single run that was made before counts as a cell.

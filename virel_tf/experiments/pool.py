@@ -35,9 +35,9 @@ class LocalPool:
         self._processes[cell.name] = cell, launch(cell.command, cell.folder)
 
     def ended(self) -> list[tuple[Cell, int]]:
-        """Cells whose process has ended since the last call, and its exit code (negative.
+        """Cells whose process has ended since the last call, and its exit code.
 
-        Killed by that signal).
+        It is negative where that signal killed the process.
         """
         over = [
             (cell, process.returncode)
@@ -61,8 +61,9 @@ class LocalPool:
 
 
 def launch(command: list[str], folder: Path) -> subprocess.Popen[bytes]:
-    """Starts training in a process that writes what it has to say to the run's folder and ends with
-    this one.
+    """Starts training in a process that ends with this one.
+
+    What it has to say is written to the run's folder.
 
     A session of its own keeps Ctrl-C from reaching it twice: the experiment passes the wish to stop
     on.
@@ -75,13 +76,14 @@ def launch(command: list[str], folder: Path) -> subprocess.Popen[bytes]:
             stdout=output,
             stderr=subprocess.STDOUT,
             start_new_session=True,
-            preexec_fn=end_with_parent(),
+            preexec_fn=end_with_parent(),  # noqa: PLW1509  (it takes no locks)
         )
 
 
 def end_with_parent() -> Callable[[], None] | None:
-    """For a child to call as it starts: SIGTERM when its parent dies, however that comes; None
-    where Linux is not.
+    """For a child to call as it starts: SIGTERM when its parent dies, however that comes.
+
+    None where the system is not Linux.
 
     Elsewhere an orphan trains on, and the experiment, started again, waits for it.
     """

@@ -1,6 +1,4 @@
-"""experiment.json: what `virel-tf experiment` planned and what became of it, for who looks at the
-runs afterwards.
-"""
+"""experiment.json: what `virel-tf experiment` planned and what became of it."""
 
 from __future__ import annotations
 
@@ -52,8 +50,9 @@ def write_record(
 
 
 def planned_cells(folders: list[Path]) -> list[Planned]:
-    """What is not done of the grids recorded in, above or below the folders, as far as it lies
-    below them.
+    """What is not done of the grids recorded in, above or below the folders.
+
+    Only what lies below the folders counts.
     """
     within = [folder.resolve() for folder in folders]
     records = {

@@ -41,9 +41,7 @@ class Curve(NamedTuple):
 
 
 class Aggregate(NamedTuple):
-    """Normalised scores of the variants that were run in the same environments, at the same number
-    of steps.
-    """
+    """Normalised scores of variants in the same environments, at the same number of steps."""
 
     envs: list[str]
     steps: dict[str, int]
@@ -315,8 +313,9 @@ def equal_steps(
 
 
 def widest_grid(envs_of: dict[str, list[str]]) -> tuple[list[str], list[str]]:
-    """The environments and labels of the largest full grid, where environments are those that some
-    label has.
+    """The environments and labels of the largest full grid.
+
+    Its environments are those that some label has.
     """
     best: tuple[list[str], list[str]] = ([], [])
     for envs in envs_of.values():

@@ -31,8 +31,9 @@ def versions() -> dict[str, str]:
 
 
 def git_revision() -> str | None:
-    """The commit of the source tree this package runs from or was built from, with -dirty where
-    that was changed since.
+    """The commit of the source tree this package runs from or was built from.
+
+    It ends with -dirty where the tree was changed since.
 
     None where neither is known.
     """
@@ -56,8 +57,9 @@ def git_revision() -> str | None:
 
 
 def record_versions(run_dir: Path, step: int) -> None:
-    """Notes in versions.json what the run is made with from `step` on, where that is not what it
-    says already.
+    """Notes in versions.json what the run is made with from `step` on.
+
+    Only where that is not what it says already.
     """
     now = {"versions": versions(), "git_revision": git_revision()}
     # A part that began here or later has left nothing: the run goes on from the checkpoint at

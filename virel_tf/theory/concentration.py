@@ -1,5 +1,6 @@
-r"""Theorem 1 (proof:convergence_boltzmann) and Lemma 1 (proof:objective_infinity) in numbers, in
-one dimension.
+r"""Theorem 1 and Lemma 1 in numbers, in one dimension.
+
+See proof:convergence_boltzmann and proof:objective_infinity.
 
 For p_epsilon(x) proportional to exp(f(x) / epsilon) with a unique smooth maximum x*, the proof's
 substitution u = (x* - x) / sqrt(epsilon) turns p_epsilon into a Gaussian whose corrections come in
@@ -27,8 +28,9 @@ def boltzmann_expectation(
     high: float,
     points: int = 200_001,
 ) -> float:
-    """E_{p_epsilon}[phi] on [low, high], by quadrature in the proof's u, which stays resolved as
-    epsilon -> 0.
+    """E_{p_epsilon}[phi] on [low, high], by quadrature in the proof's u.
+
+    That stays resolved as epsilon -> 0.
     """
     root = np.sqrt(epsilon)
     # p_epsilon has nothing beyond, where f falls as fast as its second derivative at the peak says
@@ -49,8 +51,9 @@ def first_order_coefficient(
 
 
 def elbo_of_gaussian(q: float, curvature: float, deviation: float, epsilon: float) -> float:
-    """L of a Gaussian policy centred on the maximum of Q(a) = q - curvature a^2 / 2, for one state
-    (eq:elborl).
+    """L of a Gaussian policy centred on the maximum of Q (eq:elborl).
+
+    Q(a) = q - curvature a^2 / 2, for one state.
     """
     expected_q = q - curvature * deviation**2 / 2
     return expected_q / epsilon + 0.5 * np.log(2 * np.pi * np.e * deviation**2)

@@ -1,5 +1,6 @@
-r"""Where the direct M-step diverges and the projected one does not (sec:relaxation_assumption,
-sec:approx_gradients).
+r"""Where the direct M-step diverges and the projected one does not.
+
+See sec:relaxation_assumption and sec:approx_gradients.
 
 States without a choice, all equally often sampled, rewards 0, so that the TD fixed point is V = 0.
 Both updates are the expected ones, over all states at once:

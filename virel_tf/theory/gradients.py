@@ -1,5 +1,6 @@
-r"""grad_omega epsilon_omega, exactly, for each operator (sec:gradient_residual_error): the M-step's
-hard part.
+r"""grad_omega epsilon_omega, exactly, for each operator (sec:gradient_residual_error).
+
+It is the M-step's hard part.
 
 Everything is a mean over state-action pairs h, as the paper's E = E_{h ~ U(h)}. With beta = T Q - Q
 [S, K] and epsilon = c/2 E[beta^2]:
@@ -79,8 +80,9 @@ def boltzmann_jacobian(
 def boltzmann_residual(
     q: tf.Tensor, problem: FiniteMDP, c: float = 1.0, iterations: int = 200
 ) -> tf.Tensor:
-    """epsilon_omega by its recursive definition, epsilon = c/2 E[(T^{pi_omega} Q - Q)^2] with
-    pi_omega at epsilon -> []
+    """epsilon_omega by its recursive definition -> [].
+
+    epsilon = c/2 E[(T^{pi_omega} Q - Q)^2], with pi_omega at epsilon.
 
     The right side is positive as epsilon goes to 0, unless Q = T* Q, and bounded, so the two cross:
     found by bisection.
@@ -133,8 +135,9 @@ def full_m_step(
     epsilon: tf.Tensor,
     epsilon_gradient: tf.Tensor,
 ) -> tf.Tensor:
-    """epsilon^2 grad_omega L = epsilon E[grad Q] - E[Q] grad epsilon, under h ~ d(s) pi_theta
-    (eq:m_step); -> [P].
+    """epsilon^2 grad_omega L = epsilon E[grad Q] - E[Q] grad epsilon (eq:m_step) -> [P].
+
+    Under h ~ d(s) pi_theta.
     """
     weight = states[:, None] * policy
     expected_gradient = tf.einsum("sk,skp->p", weight, jacobian)
@@ -163,8 +166,9 @@ def projected_gradient(
     weights: tf.Tensor,
     hessian_product: tf.Tensor,
 ) -> tf.Tensor:
-    """E[(b^T zeta) grad beta] + E[(beta - b^T zeta) (grad^2 Q) zeta] (eq:ew_projected_gradient); ->
-    [P].
+    """E[(b^T zeta) grad beta] + E[(beta - b^T zeta) (grad^2 Q) zeta] -> [P].
+
+    It is eq:ew_projected_gradient.
 
     hessian_product is (grad^2 Q) zeta for every pair [S, K, P], which one more pass through Q gives
     (Pearlmutter 1994).
