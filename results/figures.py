@@ -1,5 +1,6 @@
-"""Draws the figures of the studies from the metrics.csv files in this folder, and prints the tables
-of README.md.
+"""Draws the figures of the studies and prints the tables of README.md.
+
+Both are made from the metrics.csv files in this folder.
 
 virel-tf report results/runs --out=results/report --title="The published runs"
 python results/figures.py
