@@ -61,7 +61,11 @@ setup(
     packages=[*find_packages(include=["virel_tf", "virel_tf.*"]), "virel_tf.configs"],
     # configs/ stands beside the package in the source tree and goes inside it when installed.
     package_dir={"virel_tf": "virel_tf", "virel_tf.configs": "configs"},
-    package_data={"virel_tf.configs": ["presets.toml"], "virel_tf.reports": ["published.csv"]},
+    package_data={
+        "virel_tf": ["py.typed"],
+        "virel_tf.configs": ["presets.toml"],
+        "virel_tf.reports": ["published.csv"],
+    },
     install_requires=[
         f"tensorflow{TENSORFLOW}",
         f"tf-keras{TENSORFLOW}",
@@ -79,6 +83,7 @@ setup(
             "pytest-xdist",
             "hypothesis",
             "ruff",
+            "mypy>=2.4,<3",
             "import-linter",
             "tensorboard",
             "psutil",

@@ -9,8 +9,9 @@ from virel_tf.theory.mdp import FiniteMDP, random_mdp
 
 
 class TanhQ:
-    """Q(s, a) = u^T tanh(W x(s, a)) + v^T x(s, a), with random features x, W and u in omega, v
-    fixed.
+    """Q(s, a) = u^T tanh(W x(s, a)) + v^T x(s, a), with W and u in omega.
+
+    The features x are random, and v is fixed.
     """
 
     def __init__(self, states: int, actions: int, hidden: int, seed: int) -> None:

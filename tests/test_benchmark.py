@@ -1,5 +1,6 @@
-"""The benchmark command, for real but briefly, and its count of operations against one made by
-hand.
+"""The benchmark command, for real but briefly.
+
+Also its count of operations, against one made by hand.
 """
 
 from __future__ import annotations

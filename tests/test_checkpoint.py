@@ -1,5 +1,6 @@
-"""Checkpoints: what goes in comes out, damage is noticed, and neither a kill nor a full disk loses
-the last one.
+"""Checkpoints: what goes in comes out, and damage is noticed.
+
+Neither a kill nor a full disk loses the last one.
 """
 
 from __future__ import annotations

@@ -28,8 +28,9 @@ def read(critic_slope: float, temperature: float) -> dict[str, float]:
 
 
 def test_a_flat_critic_has_the_uniform_boltzmann_policy():
-    """Q = 1 everywhere: log integral exp(1 / 0.5) over [-1, 1] is 2 + log 2, and elbo = 2 +
-    entropy.
+    """With Q = 1 everywhere the ELBO is 2 + entropy.
+
+    log integral exp(1 / 0.5) over [-1, 1] is 2 + log 2.
     """
     got = read(critic_slope=0.0, temperature=0.5)
     assert got["log_partition"] == pytest.approx(2 + math.log(2), abs=0.01)

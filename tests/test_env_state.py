@@ -17,8 +17,9 @@ from virel_tf.errors import RunError
 
 
 def play(env, actions):
-    """All numbers of a run that starts a new episode whenever one ends, and the number of episodes
-    ended.
+    """All numbers of a run, and how many episodes ended in it.
+
+    A new episode starts whenever one ends.
     """
     numbers, ended = [], 0
     for action in actions:

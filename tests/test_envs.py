@@ -1,5 +1,6 @@
-"""Environments: scaling, flattening, ends of episodes, complaints, and state that resumes bit for
-bit.
+"""Environments: scaling, flattening, ends of episodes, and complaints.
+
+Their state resumes bit for bit.
 """
 
 from __future__ import annotations

@@ -263,7 +263,7 @@ def test_on_a_terminal_the_table_is_redrawn_in_place_and_running_cells_come_firs
     monkeypatch.setenv("LINES", "7")  # room for three cells
     shown = Table(terminal)
     shown.show(LINES)
-    heading, *rows, more, last = terminal.getvalue().splitlines()
+    heading, *rows, more, _last = terminal.getvalue().splitlines()
     assert heading.split() == ["cell", "state", "done", "step", "return", "steps/s", "ETA"]
     assert [row.split() for row in rows] == [
         ["a/seed2", "running", "50%", "50", "3.0", "5", "10s"],

@@ -49,7 +49,7 @@ def outcome(tmp_path, monkeypatch):
 
 
 def test_a_failed_cell_is_recorded_and_the_rest_goes_on(outcome, tmp_path):
-    pool, record, code = outcome([1], [0])
+    _pool, record, code = outcome([1], [0])
     log = tmp_path / "Hopper-v4/virel/seed1/output.log"
     assert record == {
         "virel": ("failed", f"something is wrong (exit code 1; see {log})"),
@@ -61,7 +61,7 @@ def test_a_failed_cell_is_recorded_and_the_rest_goes_on(outcome, tmp_path):
 def test_a_cell_that_cannot_be_started_is_recorded_and_the_rest_goes_on(outcome, tmp_path):
     (tmp_path / "Hopper-v4").mkdir()
     (tmp_path / "Hopper-v4/virel").write_text("a file where a folder should be")
-    pool, record, code = outcome([], [0], LocalStart)
+    _pool, record, code = outcome([], [0], LocalStart)
     assert (
         record["virel"][0] == "failed"
         and "cannot be started: [Errno 20] Not a directory" in record["virel"][1]
@@ -106,7 +106,7 @@ def test_a_cell_that_gets_on_between_kills_lives(outcome, tmp_path, monkeypatch)
 
 def test_a_run_that_is_there_already_is_not_run_again(outcome, tmp_path):
     finish(tmp_path / "Hopper-v4/virel/seed1", 100)
-    pool, record, code = outcome([], [0])
+    pool, record, _code = outcome([], [0])
     assert pool.started == ["Hopper-v4/beta/seed1"]
     assert record["virel"][0] == "done"
 

@@ -1,5 +1,6 @@
-"""Versions on disk: whole or not there, never changed, and with all that a server and a person look
-for.
+"""Versions on disk: whole or not there, and never changed.
+
+They have all that a server and a person look for.
 """
 
 from __future__ import annotations

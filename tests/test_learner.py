@@ -1,5 +1,6 @@
-"""One update of the learner on networks of one unit, where every loss and gradient can be worked
-out by hand.
+"""One update of the learner on networks of one unit.
+
+Every loss and gradient can be worked out by hand there.
 """
 
 from __future__ import annotations
@@ -200,8 +201,9 @@ def test_n_step_target_by_hand_and_epsilon_of_the_one_step_operator():
 
 
 def test_score_function_gradient_by_hand():
-    """(temperature log pi - (Q - V-bar)) d log pi / d loc, at the action this seed draws, held
-    fixed.
+    """(temperature log pi - (Q - V-bar)) d log pi / d loc.
+
+    The action is the one this seed draws, held fixed.
     """
     learner = make_learner(variant="virel", e_step="score", policy_regulariser=0.0)
     learner.policy.output_layer.bias.assign([LOC, -1.0])

@@ -1,5 +1,6 @@
-"""M-steps of training: by hand on networks of one unit, and as estimators of the exact gradients of
-finite MDPs.
+"""M-steps of training: by hand on networks of one unit.
+
+Also as estimators of the exact gradients of finite MDPs.
 """
 
 from __future__ import annotations
@@ -112,8 +113,9 @@ def test_two_critics_share_the_minimum_they_bootstrap_on():
 
 
 def test_optimal_bootstrap_by_hand():
-    """Q-bar(s', a) = 0.4 relu(3 + 2 a) is greatest at a = 1, which three steps of 0.2 from 0.5
-    reach.
+    """Q-bar(s', a) = 0.4 relu(3 + 2 a) is greatest at a = 1.
+
+    Three steps of 0.2 from 0.5 reach it.
     """
     learner = make_learner(variant="virel", bootstrap="optimal_q")
     assert update(learner)["q_loss"] == pytest.approx(0.5 * (Q - 1 - 0.99 * 0.4 * 5) ** 2, rel=1e-5)

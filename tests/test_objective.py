@@ -185,8 +185,9 @@ def test_regulariser_by_hand():
 
 
 def e_step_gradient_by_quadrature(loc, log_scale, temperature, step=1e-5):
-    """d/d(loc, log_scale) of E[temperature log pi - Q] for Q(a) = a - a^2, in float64 by quadrature
-    and differences.
+    """d/d(loc, log_scale) of E[temperature log pi - Q] for Q(a) = a - a^2.
+
+    In float64, by quadrature and differences.
     """
     noise = np.linspace(-9, 9, 200_001)
     weight = np.exp(-(noise**2) / 2) / math.sqrt(2 * math.pi) * (noise[1] - noise[0])

@@ -1,5 +1,6 @@
-"""The ring against a plain list of transitions, for any mixture of terminations, truncations and
-lanes.
+"""The ring against a plain list of transitions.
+
+For any mixture of terminations, truncations and lanes.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ GO_ON, TERMINATE, TRUNCATE = 0, 1, 2
 
 
 class Script:
-    """Made-up environments whose observations are 1, 2, 3, ..., and the transitions a ring should
-    hold.
+    """Made-up environments, and the transitions a ring should hold.
+
+    Observations are 1, 2, 3, ...
     """
 
     def __init__(self, lanes: int) -> None:
@@ -74,8 +76,9 @@ def contents(ring: ReplayRing, n_step: int = 1) -> list[tuple]:
 
 
 def spanning(transitions: list[tuple], n_step: int) -> list[tuple]:
-    """What n-step sampling should make of a lane's consecutive transitions, with a discount of a
-    half.
+    """What n-step sampling should make of a lane's consecutive transitions.
+
+    The discount is a half.
     """
     result = []
     for i, (s, a, reward, end, following) in enumerate(transitions):

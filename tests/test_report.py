@@ -25,8 +25,9 @@ PNG = b"\x89PNG"
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory) -> Path:
-    """The report of a full grid but for virel's third seed in Walker2d, with a film and versions in
-    one run.
+    """The report of a full grid but for virel's third seed in Walker2d.
+
+    One run has a film and versions.
     """
     folder = tmp_path_factory.mktemp("grid")
     runs = write_grid(folder / "runs")
@@ -90,8 +91,9 @@ def test_final_returns_by_hand(report):
 
 
 def test_speed_by_hand(report):
-    """Of the 11 stretches of 1000 steps one climbs to the final return and nine are at it: 9.5 / 11
-    of it on average.
+    """The area under the curves is 9.5 / 11 of the final return on average.
+
+    Of the 11 stretches of 1000 steps one climbs to the final return and nine are at it.
 
     Half way to 1 is a return of 50 in Hopper: two of beta's seeds are there at step 3000, one of
     virel's is.
@@ -258,7 +260,7 @@ def test_commands_versions_films_and_what_is_missing_are_told(report, document):
     text = text_of(document)
     assert all(row["command"] in text and row["folder"] in text for row in runs.values())
     assert "numpy 9.8.7" in text and "Two <variants>" in text
-    (film,) = [element for element in document.iter("img")]
+    (film,) = document.iter("img")
     assert film.get("src").startswith("data:image/gif;base64,")
     assert film.get("alt") == "Hopper-v4, beta, seed 2: final return 60"
     assert table(report, "missing") == [

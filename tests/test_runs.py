@@ -261,8 +261,9 @@ def test_a_run_without_an_evaluation_up_to_the_group_s_end_is_left_out_and_named
 
 
 def write_plan(out: Path, states: dict[int, tuple[str, str]], **options) -> None:
-    """The record of a grid in Hopper, with the state and the reason of those seeds, and the others
-    done.
+    """The record of a grid in Hopper.
+
+    Those seeds have the state and the reason; the others are done.
     """
     cells = make_cells(
         ExperimentOptions(envs="Hopper-v4", out=str(out), seeds=str(max(states)), **options),

@@ -74,8 +74,10 @@ def test_performance_profile_by_hand():
 
 
 def test_probability_of_improvement_by_hand():
-    """First task: 0.1, 0.3, 0.2 against 0.2, 0.0 win 1, 2, 1.5 of 2. Second: 0.9, 0.5, 1.3 against
-    0.4, 1.3 win 1, 1, 1.5 of 2. So 4.5 / 6 and 3.5 / 6.
+    """By hand the probabilities are 4.5 / 6 and 3.5 / 6.
+
+    First task: 0.1, 0.3, 0.2 against 0.2, 0.0 win 1, 2, 1.5 of 2. Second: 0.9, 0.5, 1.3 against
+    0.4, 1.3 win 1, 1, 1.5 of 2.
     """
     assert st.probability_of_improvement(SCORES, OTHERS) == pytest.approx(8 / 12, abs=1e-15)
     assert st.probability_of_improvement(OTHERS, SCORES) == pytest.approx(4 / 12, abs=1e-15)

@@ -22,8 +22,9 @@ VERSIONS = [{"from_step": 0, "versions": {"numpy": "9.8.7"}, "git_revision": Non
 
 @pytest.fixture
 def runs(tmp_path) -> Path:
-    """Twelve runs in two environments; one with its versions, one with other columns, one with a
-    setting of another version.
+    """Twelve runs in two environments.
+
+    One has its versions, one other columns, one a setting of another version.
     """
     folder = write_grid(tmp_path / "runs")
     (folder / "Hopper-v4" / "beta" / "seed1" / "versions.json").write_text(json.dumps(VERSIONS))

@@ -1,5 +1,6 @@
-"""Exact EM, the counterexample to maximum-entropy RL, and the paper's identities on finite
-problems.
+"""Exact EM and the paper's identities on finite problems.
+
+Also the counterexample to maximum-entropy RL.
 """
 
 from __future__ import annotations
@@ -105,8 +106,9 @@ def test_the_elbo_splits_into_likelihood_divergence_and_entropy(seed, temperatur
 @given(st.integers(0, 10_000))
 @settings(max_examples=15, deadline=None)
 def test_the_boltzmann_policy_maximises_the_elbo(seed):
-    """Theorem 3: among policies over the same actions none has a larger ELBO, and the gap is the
-    expected KL.
+    """Theorem 3: among policies over the same actions none has a larger ELBO.
+
+    The gap is the expected KL.
     """
     random = np.random.default_rng(seed)
     q, states = tf.constant(random.normal(size=[4, 3])), tf.constant(random.dirichlet(np.ones(4)))

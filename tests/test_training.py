@@ -51,7 +51,9 @@ def uninterrupted(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def modern(tmp_path_factory) -> Path:
-    """Batch normalisation, no target network, rewards divided by the deviation of the return, an
+    """The parts of the modern preset, all at once.
+
+    Batch normalisation, no target network, rewards divided by the deviation of the return, an
     averaged policy.
     """
     folder = tmp_path_factory.mktemp("modern") / "whole"

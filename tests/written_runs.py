@@ -60,8 +60,9 @@ def write_grid(folder: Path) -> Path:
 
 
 def change_settings(folder: Path, **settings) -> None:
-    """Sets (or, with None, takes away) settings in a run's config.json, as another version might
-    have.
+    """Sets settings in a run's config.json, as another version might have.
+
+    Or, with None, takes them away.
     """
     path = folder / "config.json"
     changed = json.loads(path.read_text()) | settings

@@ -33,8 +33,7 @@ def fit(config: Config) -> Path:
 
 
 def load_policy(path: str | Path) -> ExportedPolicy:
-    """An exported policy as a function: observations [D] or [B, D] to actions in the environment's
-    own units.
+    """An exported policy, from observations [D] or [B, D] to actions in the environment's units.
 
     `path` is a version such as RUN/saved_model/best/1, or the folder of the versions, whose newest
     is used.

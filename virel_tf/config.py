@@ -1,5 +1,4 @@
-"""Every setting of a run, once: its default, its unit, what is allowed, and where its value came
-from.
+"""Every setting of a run, once: its default, its unit, its limits, and where it came from.
 
 `Config` is a flat frozen dataclass; the command line makes one flag per field, in the groups given
 here. It knows the names of the parts an algorithm is made of, and nothing of TensorFlow.

@@ -1,5 +1,6 @@
-"""The machine this process runs on: memory, cores, and how TensorFlow uses them; which device a run
-uses and, where a GPU was expected, what keeps TensorFlow from it.
+"""The machine this process runs on: memory, cores, devices, and how TensorFlow uses them.
+
+Where a GPU was expected, it says what keeps TensorFlow from it.
 
 TensorFlow is imported by the functions that need it, so that counting cores costs nothing.
 """
@@ -41,8 +42,9 @@ def cores(threads: int) -> int:
 
 
 def configure(threads: int) -> None:
-    """Threads across operations, not inside them: these networks are too small to split one product
-    over cores.
+    """Has TensorFlow use threads across operations, not inside them.
+
+    These networks are too small to split one product over cores.
 
     Where the caller has used TensorFlow before, its threads and memory are set up already and stay
     as they are.
@@ -113,8 +115,9 @@ def missing_libraries(loads: Callable[[str], bool] | None = None) -> list[str]:
 
 
 def can_load(name: str, folders: Iterable[Path] | None = None) -> bool:
-    """Whether the linker finds a library, or one of NVIDIA's wheels holds it, which is where
-    TensorFlow looks too.
+    """Whether the linker finds a library, or one of NVIDIA's wheels holds it.
+
+    TensorFlow looks there too.
     """
     folders = wheel_folders() if folders is None else folders
     for path in [name, *(str(folder / name) for folder in folders)]:

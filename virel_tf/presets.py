@@ -42,7 +42,7 @@ def environment_family(env: str) -> str:
 
     Hopper of Hopper-v4.
     """
-    return re.sub(r"-v\d+$", "", env.split("/")[-1].split(":")[-1])
+    return re.sub(r"-v\d+$", "", env.rsplit("/", maxsplit=1)[-1].rsplit(":", maxsplit=1)[-1])
 
 
 def preset_values(preset: str, env: str, variant: str) -> dict[str, Any]:

@@ -227,8 +227,9 @@ def find_part(part: Part, table: dict[str, Any]) -> Any:
 
 
 def clash(parts: Mapping[str, Any]) -> tuple[str, str, tuple[str, ...]] | None:
-    """(a field whose part does not go with the others, with what, the names that would), or None
-    where all fit.
+    """The first field whose part does not go with the others, or None where all fit.
+
+    As (field, with what it does not go, the names that would).
 
     Functions of the user's own are taken to know what they do.
     """

@@ -77,8 +77,9 @@ SHIPPED = frozenset(RECIPES)
 
 
 def register(name: str, recipe: Recipe) -> None:
-    """Makes a recipe of your own known by a name, to `Config(variant=NAME)` and everything that
-    takes a `Config`.
+    """Registers a recipe of your own under a name.
+
+    `Config(variant=NAME)` and everything that takes a `Config` then know it.
 
     Registering a name of yours again replaces its recipe; the names that ship with the package stay
     as they are.

@@ -48,8 +48,7 @@ def uses_bootstrap(recipe: Recipe, config: Config) -> bool:
     return (
         bootstraps_as_recipe_says(recipe, config)
         or recipe.bootstrap == "target_q"
-        or recipe.bootstrap == "v"
-        and recipe.e_step == "score"
+        or (recipe.bootstrap == "v" and recipe.e_step == "score")
     )
 
 

@@ -1,5 +1,4 @@
-r"""How the objective stands, on states of the replay (`--diagnostics`): the ELBO per state and what
-it is made of.
+r"""The ELBO per state and what it is made of, on states of the replay (`--diagnostics`).
 
     L(s) = E_{a ~ pi_theta}[ Q / epsilon ] + H(pi_theta)                 (4)
          = log integral exp(Q / epsilon) da - KL(pi_theta || pi_omega)   (5)

@@ -1,5 +1,6 @@
-r"""epsilon(s): how wrong the critic is in each state, learned along with it (the paper's future
-work).
+r"""epsilon(s): how wrong the critic is in each state, learned along with it.
+
+This is future work of the paper.
 
 A network v(s) > 0 descends E[ log v(s) + delta^2 / v(s) ], whose minimum is v(s) = E[delta^2 | s]:
 the derivative in v, 1/v - delta^2 / v^2, is 0 there. The temperature of a state is its share lambda

@@ -68,8 +68,9 @@ class Factor:
 
 
 class Temperature:
-    """factor, or factor * epsilon-hat; before N_epsilon transitions were seen, what
-    the recipe's epsilon_warmup says.
+    """A factor, or a factor times epsilon-hat.
+
+    Before N_epsilon transitions were seen, it is what the recipe's epsilon_warmup says.
 
     With `per_state` the temperature of a state is that times epsilon(s) / mean epsilon(s); see
     `algorithms/state_residual.py`.
@@ -100,8 +101,9 @@ class Temperature:
     def read(
         self, running: TemperatureReading, fresh_td_error: tf.Tensor | None, steps_seen: tf.Tensor
     ) -> TemperatureReading:
-        """The temperature of this update, from `running` and, if epsilon is drawn afresh, from T Q
-        - Q [N].
+        """The temperature of this update, from `running`.
+
+        If epsilon is drawn afresh, it is from T Q - Q [N].
         """
         config, recipe = self.config, self.recipe
         factor, epsilon = running.lambda_, running.epsilon

@@ -1,0 +1,1 @@
+"""The command that measures how fast a run is."""

@@ -1,5 +1,6 @@
-"""`virel-tf benchmark`: how fast a run is, beside how fast this machine multiplies matrices, in one
-process.
+"""`virel-tf benchmark`: how fast a run is, beside how fast this machine multiplies matrices.
+
+Both are measured in one process.
 
 Machines are shared and their speed drifts, so the four things measured take turns in windows of a
 fraction of a second. Each reported rate is the median over its windows.
@@ -69,8 +70,9 @@ def run_benchmark(config: Config, seconds: float) -> dict[str, Any]:
 
 
 def fill_replay(run: Run) -> None:
-    """Real transitions of the untrained policy, enough for beta's temperature to be the estimated
-    one.
+    """Real transitions of the untrained policy.
+
+    They are enough for beta's temperature to be the estimated one.
     """
     while run.step < max(FILL_STEPS, run.config.epsilon_samples):
         run.collector.collect(0, run.config.steps_per_iteration)

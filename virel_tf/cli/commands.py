@@ -250,8 +250,7 @@ def run_latency(options: LatencyOptions) -> int:
 
 
 class Command(NamedTuple):
-    """One command: the dataclass whose fields are its flags, and the function to call with an
-    instance.
+    """One command: the dataclass whose fields are its flags, and the function that runs it.
 
     `forwarded` are flags that the command passes to the processes it starts; those that were set
     are the second argument of the function.

@@ -201,10 +201,9 @@ def _flattener(space: gymnasium.Space[Any]) -> Callable[[Any], np.ndarray]:
 
 @contextlib.contextmanager
 def _without_warnings() -> Iterator[None]:
-    """Hides warnings that v4 is not the newest version and that MuJoCo would write some models
-    differently.
+    """Hides gymnasium's warning about old versions and MuJoCo's about how models are written.
 
-    MuJoCo would also write the latter to MUJOCO_LOG.TXT in the working directory.
+    MuJoCo would also write its warning to MUJOCO_LOG.TXT in the working directory.
     """
     with warnings.catch_warnings(), contextlib.ExitStack() as stack:
         warnings.simplefilter("ignore", DeprecationWarning)

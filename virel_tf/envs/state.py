@@ -184,8 +184,7 @@ def _from_module(value: Any, modules: tuple[str, ...]) -> bool:
 
 
 def _copy_mujoco_data(saved: Any, layer: Any, name: str) -> None:
-    """Copies all of MjData, derived quantities too, into the environment's, which its renderer
-    also holds.
+    """Copies all of MjData into the environment's, which its renderer also holds.
 
     Positions and velocities alone would not do: the solver starts from its last solution, and some
     rewards read derived quantities before they step.

@@ -1,5 +1,6 @@
-"""`virel-tf evaluate`: a run's policy, or an exported one, in its environment, with the mean
-action.
+"""`virel-tf evaluate`: a run's policy, or an exported one, in its environment.
+
+Actions are the mean actions.
 """
 
 from __future__ import annotations

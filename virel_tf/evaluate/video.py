@@ -76,6 +76,7 @@ class VideoWriter:
             env=settings,
             input=pickle.dumps((self.path, environment, episodes)),
             capture_output=True,
+            check=False,
         )
         if child.returncode:
             with contextlib.suppress(OSError):
@@ -100,6 +101,7 @@ def can_render(backend: str) -> bool:
             [sys.executable, "-c", PROBE],
             env=os.environ | {"MUJOCO_GL": backend},
             capture_output=True,
+            check=False,
         ).returncode
         == 0
     )

@@ -94,8 +94,9 @@ def make_cell(
     swept: dict[str, str],
     training: dict[str, Any],
 ) -> Cell:
-    """One cell. Its folder is the one `virel-tf train` would choose below `out`, so that single
-    runs count too.
+    """One cell.
+
+    Its folder is the one `virel-tf train` would choose below `out`, so that single runs count too.
     """
     setting = ",".join(f"{name}={value}" for name, value in swept.items())
     name = "/".join(filter(None, [env.replace("/", "_"), variant, setting, f"seed{seed}"]))
@@ -119,8 +120,9 @@ def make_cell(
 
 
 def refuse_same_runs(cells: list[Cell], out: Path) -> None:
-    """ConfigError where two cells, or a cell and a run in another folder of its environment and
-    variant, are one.
+    """Raises ConfigError where two cells are one, or a cell and a run in another folder.
+
+    Runs are looked for in the folder of the cell's environment and variant.
     """
     places = {out.joinpath(*cell.name.split("/")[:2]) for cell in cells}
     there = {
@@ -147,9 +149,7 @@ def refuse_same_runs(cells: list[Cell], out: Path) -> None:
 
 
 def saved_settings(place: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """The folders of runs, plain and swept, in the folder of an environment and variant, and their
-    settings.
-    """
+    """The folders of runs of an environment and variant, plain and swept, and their settings."""
     for folder in find_settings(place, depth=2):
         # corrupt settings are an error when their cell is made
         with contextlib.suppress(ConfigError):

@@ -73,7 +73,7 @@ def launch(command: list[str], folder: Path) -> subprocess.Popen[bytes]:
             stdout=output,
             stderr=subprocess.STDOUT,
             start_new_session=True,
-            preexec_fn=end_with_parent(),
+            preexec_fn=end_with_parent(),  # noqa: PLW1509  (it takes no locks)
         )
 
 

@@ -90,8 +90,10 @@ def table(lines: list[Line], room: int) -> list[str]:
     shown = sorted(lines, key=lambda line: ORDER.index(line.state))[: max(room, 1)]
     width = max([len("cell"), *(len(line.name) for line in shown)])
     rows = [
-        f"{'cell':<{width}}  {'state':<9}  {'done':>5}  {'step':>9}  {'return':>9}  {'steps/s':>7} "
-        f" {'ETA':>6}"
+        (
+            f"{'cell':<{width}}  {'state':<9}  {'done':>5}  {'step':>9}  {'return':>9}  {'steps/s':>7} "
+            f" {'ETA':>6}"
+        )
     ]
     for line in shown:
         return_ = "" if line.return_ is None else f"{line.return_:.1f}"

@@ -116,8 +116,9 @@ def reward_factor(config: Config, weights: SavedWeights) -> float:
 
 
 def holds(version: Path, weights: SavedWeights, which: str, format: str) -> bool:
-    """Whether a version is this policy with these weights in this format, made by this version of
-    the package.
+    """Whether a version is this policy with these weights in this format.
+
+    It must also be made by this version of the package.
     """
     try:
         metadata = json.loads((version / METADATA).read_text())

@@ -1,5 +1,6 @@
-"""`virel-tf latency`: how fast an exported policy answers, beside the same matrix products in
-NumPy.
+"""`virel-tf latency`: how fast an exported policy answers.
+
+Beside it stand the same matrix products in NumPy.
 """
 
 from __future__ import annotations

@@ -15,8 +15,9 @@ from virel_tf.export.signatures import ServedPolicy
 
 
 def lite_files(served: ServedPolicy) -> dict[str, Converted]:
-    """policy.tflite, and policy_int8.tflite whose large weights are int8 (dynamic range); the error
-    of the latter is reported, not checked.
+    """policy.tflite, and policy_int8.tflite whose large weights are int8 (dynamic range).
+
+    The error of the latter is reported, not checked.
     """
     return {
         "policy.tflite": Converted(convert(served, []), run_lite, 1e-4),
@@ -27,8 +28,9 @@ def lite_files(served: ServedPolicy) -> dict[str, Converted]:
 
 
 def convert(served: ServedPolicy, optimisations: list[tf.lite.Optimize]) -> bytes:
-    """The file's content; its only signature is serving_default, observation [B, D] -> action [B,
-    A].
+    """The file's content.
+
+    Its only signature is serving_default, observation [B, D] -> action [B, A].
     """
     module = tf.Module()
     module.parameters = served.variables

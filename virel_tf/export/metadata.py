@@ -58,8 +58,9 @@ def describe(
 
 
 def layout(space: gymnasium.Space[Any], name: str = "") -> list[dict[str, Any]]:
-    """Which part of the flat observation [start, stop) holds what, in the order of
-    `gymnasium.spaces.flatten`.
+    """Which part of the flat observation [start, stop) holds what.
+
+    In the order of `gymnasium.spaces.flatten`.
     """
     if not isinstance(space, spaces.Dict | spaces.Tuple):
         return [dict(name=name, start=0, stop=spaces.flatdim(space), space=str(space))]

@@ -69,8 +69,9 @@ class ServedPolicy:
         }
 
     def unchecked_act(self, observation: tf.Tensor) -> Answer:
-        """`act` for runtimes that drop checks: there the action is NaN where a number of the
-        observation is not finite.
+        """`act` for runtimes that drop checks.
+
+        The action is NaN where a number of the observation is not finite.
 
         Layers may lose a NaN (the larger of NaN and 0 can be 0), so 0 times the observation, which
         is NaN for NaN and infinity, is added to the action. And they may broadcast or fold an
@@ -84,8 +85,7 @@ class ServedPolicy:
         return {"action": self.act(observation)["action"] + spoilt}
 
     def sample(self, observation: tf.Tensor, noise: tf.Tensor) -> Answer:
-        """observation [B, D], standard normal noise [B, A] -> action [B, A] and its log density
-        [B].
+        """observation [B, D], normal noise [B, A] -> action [B, A] and its log density [B].
 
         The density is that of the action in the environment's units: log pi(a) of [-1, 1]^A
         less the logarithm of each half width. An action number without room (low = high) has no
@@ -102,15 +102,17 @@ class ServedPolicy:
         }
 
     def distribution(self, observation: tf.Tensor) -> Answer:
-        """observation [B, D] -> loc and scale [B, A] of the Gaussian whose tanh is scaled to the
-        action.
+        """observation [B, D] -> loc and scale [B, A] of a Gaussian.
+
+        Its tanh, scaled, is the action.
         """
         loc, log_scale = self._gaussian(observation)
         return {"loc": loc, "scale": tf.exp(log_scale)}
 
     def value(self, observation: tf.Tensor, action: tf.Tensor) -> Answer:
-        """observation [B, D], action [B, A] -> q [B], the least of the Qs, and v [B] where there is
-        a V.
+        """observation [B, D], action [B, A] -> q [B], the least of the Qs, and v [B].
+
+        There is no v where the policy was trained without a V.
 
         Both in the environment's rewards, the factor of training taken out again. What lies outside
         the action's bounds counts as the bound, as it does for the environment. Of several kinds of
@@ -148,8 +150,9 @@ class ServedPolicy:
 
 
 def of_same_batch(tensor: tf.Tensor, other: tf.Tensor, names: str) -> tf.Tensor:
-    """`tensor`; fails in the graph, before it is used, where one batch would be spread over the
-    other.
+    """`tensor`, checked to be of the same batch as `other`.
+
+    Fails in the graph, before it is used, where one batch would be spread over the other.
     """
     message = f"{names} must have the same number of rows"
     check = tf.debugging.assert_equal(tf.shape(tensor)[0], tf.shape(other)[0], message)

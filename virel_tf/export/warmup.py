@@ -28,7 +28,9 @@ def write_warmup(
 
 
 def prediction_log(model_name: str, signature: str, inputs: Tensors, outputs: Tensors) -> bytes:
-    """PredictionLog{predict_log: 6}, PredictLog{request: 1, response: 2}, ModelSpec{name: 1,
+    """The fields of the protocol buffers, by their numbers.
+
+    PredictionLog{predict_log: 6}, PredictLog{request: 1, response: 2}, ModelSpec{name: 1,
     signature_name: 3}, PredictRequest{model_spec: 1, inputs: 2}, PredictResponse{outputs: 1,
     model_spec: 2}.
     """

@@ -1,0 +1,1 @@
+"""Networks of the critics and the policy."""

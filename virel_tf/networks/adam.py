@@ -1,5 +1,6 @@
-"""Adam as TensorFlow's one fused operation per variable, which reads and writes each of its arrays
-once.
+"""Adam as TensorFlow's one fused operation per variable.
+
+It reads and writes each of its arrays once.
 """
 
 from __future__ import annotations

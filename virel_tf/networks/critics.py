@@ -68,8 +68,9 @@ class QNetwork(keras.Model):
         name: str = "q",
         input_norm_of: QNetwork | None = None,
     ) -> None:
-        """`input_norm_of`: another Q of the same batches, whose normalisation of (s, a) this one
-        uses.
+        """Makes the layers and their weights.
+
+        `input_norm_of`: another Q of the same batches, whose normalisation of (s, a) this one uses.
         """
         super().__init__(name=name)
         fan_in = observation_size + action_size

@@ -1,5 +1,6 @@
-"""Networks without their batch normalisation, for export: in inference mode it is part of the dense
-layers.
+"""Networks without their batch normalisation, for export.
+
+In inference mode it is part of the dense layers.
 
 `networks/layers.py` has the equation. A folded network gives the same numbers as the one it was
 made from, and its graph is that of a network which never had a normalisation.

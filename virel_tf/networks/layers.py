@@ -1,5 +1,4 @@
-"""What Q, V and the policy are made of: initial weights, dense layers, normalisation, hidden
-layers.
+"""Parts of Q, V and the policy: initial weights, dense layers, normalisation, hidden layers.
 
 With `normalisation="batch"` a network is
 

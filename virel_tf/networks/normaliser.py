@@ -1,5 +1,6 @@
-"""Running mean and deviation of the observations, as a Keras layer whose statistics are saved with
-its model.
+"""Running mean and deviation of the observations, as a Keras layer.
+
+Its statistics are saved with its model.
 """
 
 from __future__ import annotations
@@ -30,8 +31,9 @@ class Normaliser(keras.layers.Layer):
         return tf.where(self.count.value > 0, tf.clip_by_value(scaled, -CLIP, CLIP), observation)
 
     def update(self, observation: tf.Tensor) -> None:
-        """Takes in a batch [N, D], merging its moments with those so far (Chan, Golub and LeVeque's
-        pairwise rule).
+        """Takes in a batch [N, D], merging its moments with those so far.
+
+        By Chan, Golub and LeVeque's pairwise rule.
         """
         new_count = tf.cast(tf.shape(observation)[0], tf.float32)
         count = self.count.value + new_count

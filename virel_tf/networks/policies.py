@@ -1,5 +1,6 @@
-"""pi_theta(a|s): a Gaussian squashed by tanh into [-1, 1]^A, as a TFP distribution, or its mean
-alone.
+"""pi_theta(a|s): a Gaussian squashed by tanh into [-1, 1]^A, or its mean alone.
+
+The Gaussian is a TFP distribution.
 """
 
 from __future__ import annotations

@@ -1,0 +1,1 @@
+"""The equations of the paper, as functions of tensors."""

@@ -69,8 +69,9 @@ def importance_weights(q: tf.Tensor, log_proposal: tf.Tensor, temperature: Numbe
 
 
 def importance_kl(q: tf.Tensor, log_policy: tf.Tensor, temperature: Number) -> tf.Tensor:
-    """Estimates KL(pi_theta || pi_omega) from N actions of pi_theta itself; q, log_policy [..., N]
-    -> [...].
+    """Estimates KL(pi_theta || pi_omega) from N actions of pi_theta itself.
+
+    q, log_policy [..., N] -> [...].
 
     E[log pi_theta - Q / epsilon] + log integral exp(Q / epsilon) da, both from the same actions.
     """

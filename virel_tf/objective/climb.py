@@ -10,8 +10,9 @@ import tensorflow as tf
 def climb(
     q: Callable[[tf.Tensor], tf.Tensor], start: tf.Tensor, steps: int, length: float = 0.2
 ) -> tf.Tensor:
-    """Actions [B, A] in [-1, 1] with a Q at least that of `start`: T*'s argmax for continuous
-    actions, locally.
+    """Actions [B, A] in [-1, 1] with a Q at least that of `start`.
+
+    T*'s argmax for continuous actions, locally.
 
     Goes `length` along the gradient of Q, clipped to the box; where that does not raise Q it stays,
     and halves the length. q: actions [B, A] -> [B].

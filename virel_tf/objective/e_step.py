@@ -53,8 +53,9 @@ def reparametrised_loss(inputs: EStepInputs) -> tf.Tensor:
 
 
 def score_function_loss(inputs: EStepInputs) -> tf.Tensor:
-    """E[ log pi(a|s) sg( temperature (log pi - log prior) - (Q(s, a) - V(s)) ) ] with a held fixed
-    -> [].
+    """E[ log pi(a|s) sg( temperature (log pi - log prior) - (Q(s, a) - V(s)) ) ] -> [].
+
+    a is held fixed.
     """
     weight = inputs.temperature * (inputs.log_prob - inputs.log_prior) - (inputs.q - inputs.value)
     return tf.reduce_mean(inputs.log_prob * tf.stop_gradient(weight))
@@ -75,8 +76,9 @@ def regulariser(loc: tf.Tensor, log_scale: tf.Tensor | None, weight: float) -> t
 
 
 def expected_q(q: tf.Tensor, curvature: tf.Tensor, scale: tf.Tensor) -> tf.Tensor:
-    """E[Q] for x ~ N(loc, scale^2): Q(loc) + 1/2 sum_i d^2Q/dx_i^2 scale_i^2, exact where Q is
-    quadratic in x; -> [B].
+    """E[Q] for x ~ N(loc, scale^2): Q(loc) + 1/2 sum_i d^2Q/dx_i^2 scale_i^2 -> [B].
+
+    Exact where Q is quadratic in x.
 
     q = Q(loc) [B], with its gradient; curvature [B, A], held fixed, so that the mean follows Q's
     slope and the deviation its curvature.
@@ -87,8 +89,9 @@ def expected_q(q: tf.Tensor, curvature: tf.Tensor, scale: tf.Tensor) -> tf.Tenso
 def curvature_around(
     q_of: Callable[[tf.Tensor], tf.Tensor], loc: tf.Tensor, scale: tf.Tensor
 ) -> tf.Tensor:
-    """d^2Q/dx_i^2 at x = loc, as Q's second difference over the policy's own width; loc and scale
-    [B, A] -> [B, A].
+    """d^2Q/dx_i^2 at x = loc; loc and scale [B, A] -> [B, A].
+
+    It is Q's second difference over the policy's own width.
 
     q_of maps N B points [N B, A], B after B, to Q [N B]. Derivatives would not do: those of a
     network of ReLUs are 0 almost everywhere, however curved the function is that it has learned.

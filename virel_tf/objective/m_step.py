@@ -1,8 +1,7 @@
-r"""M-step: move the critics so that the residual error epsilon_omega falls (equation
-7, appendix F.3).
+r"""M-step: move the critics so that the residual error epsilon_omega falls.
 
-With beta = T Q - Q and b = grad_omega Q, an M-step descends an estimate of grad epsilon = E[ beta
-grad beta ], up to the factor c:
+Equation (7) and appendix F.3. With beta = T Q - Q and b = grad_omega Q, an M-step descends an
+estimate of grad epsilon = E[ beta grad beta ], up to the factor c:
 
 | M-step | descends | unbiased | its like |
 |---|---|---|---|
@@ -42,8 +41,9 @@ def squared_error(prediction: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
 
 
 def residual_gradient(td_error: tf.Tensor, independent: tf.Tensor) -> tf.Tensor:
-    """E[ beta_1 grad beta_2 ] from two estimates of beta whose next states and actions were drawn
-    independently.
+    """E[ beta_1 grad beta_2 ] from two independent estimates of beta.
+
+    Their next states and actions were drawn independently.
     """
     return tf.reduce_mean(tf.stop_gradient(td_error) * independent)
 
@@ -71,9 +71,7 @@ def curvature(td_error: tf.Tensor, fitted: tf.Tensor) -> tf.Tensor:
 
 
 def projection_step(q: tf.Tensor, target: tf.Tensor, fitted: tf.Tensor) -> tf.Tensor:
-    """-E[ (beta - b^T zeta) b ], along which zeta descends E[ 1/2 (beta - b^T zeta)^2 ]
-    (equation 34).
-    """
+    """-E[ (beta - b^T zeta) b ], the gradient of E[ 1/2 (beta - b^T zeta)^2 ]; equation (34)."""
     return -tf.reduce_mean(tf.stop_gradient(target - q - fitted) * q)
 
 
@@ -86,8 +84,9 @@ def full_elbo(
     c: float = 1.0,
     p: float = 2.0,
 ) -> tf.Tensor:
-    """-epsilon^2 grad L (equation 7), with the recursion of T^{pi_omega}'s epsilon
-    (`gradients.boltzmann_gradient`).
+    """-epsilon^2 grad L (equation 7), with the recursion of T^{pi_omega}'s epsilon.
+
+    The recursion is that of `theory.gradients.boltzmann_gradient`.
 
     q_of_policy: Q(s, a) at actions of pi_theta. td_error, independent: beta under pi_omega at
     temperature epsilon, with its gradient. next_variance: gamma Var_{pi_omega}[Q(s', .)], of the

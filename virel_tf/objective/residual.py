@@ -1,5 +1,6 @@
-r"""The residual error epsilon_omega = c/p || T_omega Q - Q ||_p^p (section 3.1), its estimates
-and its scale lambda.
+r"""The residual error epsilon_omega = c/p || T_omega Q - Q ||_p^p (section 3.1).
+
+Its estimates, and its scale lambda.
 
 | estimator | transitions behind it | cost per update |
 |---|---|---|
@@ -40,8 +41,9 @@ def running_decay(batch_size: int, samples: int) -> float:
 def running_mean(
     mean: tf.Tensor, weight: tf.Tensor, new: tf.Tensor, decay: float
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """One step of an exponential mean that is exact from the first value on: (mean, weight, new) ->
-    (mean, weight).
+    """One step of an exponential mean: (mean, weight, new) -> (mean, weight).
+
+    It is exact from the first value on.
 
     weight = 1 + decay + decay^2 + ... counts what has been seen, so no bias is left over from the
     start at zero.

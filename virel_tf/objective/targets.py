@@ -74,8 +74,9 @@ def mean(values: Sequence[tf.Tensor]) -> tf.Tensor:
 
 
 def minimum_of_subset(values: Sequence[tf.Tensor], size: int, seed: tf.Tensor) -> tf.Tensor:
-    """The smallest of `size` critics drawn without replacement, the same ones for the whole batch
-    (REDQ).
+    """The smallest of `size` critics drawn without replacement (REDQ).
+
+    They are the same ones for the whole batch.
     """
     chosen = tf.random.experimental.stateless_shuffle(tf.range(len(values)), seed)[:size]
     return tf.reduce_min(tf.gather(tf.stack(values), chosen), axis=0)
@@ -89,8 +90,9 @@ def clipped_noise(shape: Sequence[int], sigma: float, clip: float, seed: tf.Tens
 def aligning_scale(
     mean_reward: tf.Tensor, mean_bonus: tf.Tensor, least: float = 0.1, most: float = 10.0
 ) -> tf.Tensor:
-    """The k with k r + bonus = r: the factor on a soft critic's rewards at which its mean is the
-    hard critic's.
+    """The factor on a soft critic's rewards at which its mean is the hard critic's.
+
+    It is the k with k r + bonus = r.
 
     Both critics discount alike, so their means agree where the means of what they add up do: r in
     the hard one, k r and temperature * entropy in the soft one.

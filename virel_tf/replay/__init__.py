@@ -1,0 +1,1 @@
+"""Transitions seen, and batches of them."""

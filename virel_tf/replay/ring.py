@@ -1,5 +1,6 @@
-"""The replay D: a ring in TensorFlow variables, sampled inside the graph, every observation stored
-once.
+"""The replay D: a ring in TensorFlow variables, sampled inside the graph.
+
+Every observation is stored once.
 
 Each environment has a lane of consecutive slots. A slot holds (s, a, r, terminated); s' is the
 observation of the slot after it. So the newest observation is always written one slot ahead, and an
@@ -49,8 +50,9 @@ class ReplayView(NamedTuple):
 
 
 class ReplayRing:
-    """Up to `capacity` transitions from `lanes` environments, as [B, ...] batches drawn with
-    stateless seeds.
+    """Up to `capacity` transitions from `lanes` environments.
+
+    They are drawn as [B, ...] batches with stateless seeds.
     """
 
     def __init__(self, capacity: int, lanes: int, observation_size: int, action_size: int) -> None:
@@ -97,14 +99,16 @@ class ReplayRing:
 
     @property
     def rows_alive(self) -> int:
-        """How many of the last rows appended may still be in the ring (a lane can fill at most
-        twice as fast).
+        """How many of the last rows appended may still be in the ring.
+
+        A lane can fill at most twice as fast.
         """
         return self.lanes * self.lane_slots * (1 if self.lanes == 1 else 2)
 
     def append(self, rows: Rows, newest: np.ndarray) -> None:
-        """Adds rows in their order and, one slot ahead in each lane, its newest observation (newest
-        [E, D]).
+        """Adds rows in their order and, one slot ahead in each lane, its newest observation.
+
+        newest: [E, D].
         """
         chunk = self.lane_slots // 2  # so that no call writes a slot twice
         for begin in range(0, max(len(rows.lane), 1), chunk):

@@ -159,8 +159,9 @@ def performance_profile(scores: np.ndarray, thresholds: np.ndarray) -> np.ndarra
 
 
 def probability_of_improvement(scores: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """Of [..., runs, tasks] over [..., other runs, tasks]: how often a run beats one of the others
-    in the same task.
+    """How often a run beats one of the others in the same task.
+
+    Of [..., runs, tasks] over [..., other runs, tasks].
 
     A tie counts half; tasks count the same.
     """
@@ -206,8 +207,9 @@ def bootstrap_mean(curves: np.ndarray, samples: int) -> Estimate:
 def bootstrap(
     statistic: Callable[..., np.ndarray], *scores: np.ndarray, indices: list[np.ndarray]
 ) -> Estimate:
-    """The statistic of one or more matrices of scores, with the 95 % percentile interval of its
-    resamples.
+    """The statistic of one or more matrices of scores, with its 95 % percentile interval.
+
+    The interval is that of its resamples.
     """
     assert len(scores) == len(indices)
     resampled = statistic(*(resample(*pair) for pair in zip(scores, indices, strict=True)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -39,9 +40,7 @@ class Curve(NamedTuple):
 
 
 class Aggregate(NamedTuple):
-    """Normalised scores of the variants that were run in the same environments, at the same number
-    of steps.
-    """
+    """Normalised scores of variants in the same environments, at the same number of steps."""
 
     envs: list[str]
     steps: dict[str, int]
@@ -189,7 +188,7 @@ def runs_table(experiment: Experiment) -> Table:
     )
 
 
-def versions_text(versions: list[dict[str, Any]]) -> str:
+def versions_text(versions: Sequence[dict[str, Any]]) -> str:
     """What made a run, in a line."""
     parts = [
         ", ".join(
@@ -313,8 +312,9 @@ def equal_steps(
 
 
 def widest_grid(envs_of: dict[str, list[str]]) -> tuple[list[str], list[str]]:
-    """The environments and labels of the largest full grid, where environments are those that some
-    label has.
+    """The environments and labels of the largest full grid.
+
+    Its environments are those that some label has.
     """
     best: tuple[list[str], list[str]] = ([], [])
     for envs in envs_of.values():

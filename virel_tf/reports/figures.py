@@ -77,8 +77,9 @@ def temperature_curves(experiment: Experiment, env: str) -> dict[str, list[Curve
 
 
 def finished(name: str, title: str, envs: list[str], figure: Figure, panels: list[Axes]) -> Picture:
-    """The figure with legends under these panels and its name, the environment's too where there is
-    one alone.
+    """The figure with legends under these panels, and its name.
+
+    The name has the environment's too where there is one alone.
     """
     charts.legends_below(figure, panels)
     if len(envs) == 1:

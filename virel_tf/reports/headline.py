@@ -11,15 +11,19 @@ from virel_tf.reports.runs import Experiment, Group
 
 
 def headline(experiment: Experiment, result: Aggregate | None, anchors: list[Anchor]) -> list[str]:
-    """A sentence on the whole, one on each environment, one on all of them together, and one on
-    what is missing.
+    """The sentences a report begins with.
+
+    One on the whole, one on each environment, one on all of them together, and one on what is
+    missing.
     """
     counts = [len(group.runs) for group in experiment.groups]
     seeds = f"{counts[0]}" if len(set(counts)) == 1 else f"{min(counts)} to {max(counts)}"
     lines = [
-        f"{number(sum(counts), 'run')}: {number(len(experiment.labels), 'variant')} in"
-        f" {number(len(experiment.envs), 'environment')}, {seeds} seed{'' if seeds == '1' else 's'}"
-        " each."
+        (
+            f"{number(sum(counts), 'run')}: {number(len(experiment.labels), 'variant')} in"
+            f" {number(len(experiment.envs), 'environment')}, {seeds} seed{'' if seeds == '1' else 's'}"
+            " each."
+        )
     ]
     lines += [environment_line(experiment.of(env), anchors) for env in experiment.envs]
     if result:
@@ -37,8 +41,9 @@ def headline(experiment: Experiment, result: Aggregate | None, anchors: list[Anc
 
 
 def environment_line(groups: list[Group], anchors: list[Anchor]) -> str:
-    """The variants in an environment at equal steps, best first, and whether the first is surely
-    so.
+    """The variants in an environment at equal steps, best first.
+
+    It says whether the first is surely so.
     """
     env, steps = groups[0].env, min(group.steps for group in groups)
     scores = {group.label: group.evaluated_by(steps).final_scores(steps) for group in groups}
@@ -99,10 +104,12 @@ def aggregate_line(result: Aggregate) -> str:
 
 
 def listed(names: list[str]) -> str:
+    """One, two and three."""
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
 def number(count: int, noun: str) -> str:
+    """1 run, 2 runs."""
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
 

@@ -73,15 +73,18 @@ def page(title: str, body: list[str]) -> str:
 
 
 def heading(text: str) -> str:
+    """A section's."""
     return f"<h2>{html.escape(text)}</h2>"
 
 
 def paragraph(text: str, note: bool = False) -> str:
+    """A paragraph; a `note` is smaller."""
     opening = "<p class='note'>" if note else "<p>"
     return f"{opening}{html.escape(text)}</p>"
 
 
 def bullets(lines: list[str]) -> str:
+    """A list of lines."""
     return "<ul>" + "".join(f"<li>{html.escape(line)}</li>" for line in lines) + "</ul>"
 
 
@@ -152,13 +155,14 @@ def table_html(table: Table) -> str:
 
 
 def cell_html(value: Any, kind: str) -> str:
+    """A cell of a table; `kind` is its class in the style sheet."""
     text = html.escape(cell_text(value))
     return f"<td class='{kind}'>{text}</td>"
 
 
 def cell_text(value: Any) -> str:
     """A number as people read it, and a dash for what is unknown."""
-    if value is None or isinstance(value, float) and math.isnan(value):
+    if value is None or (isinstance(value, float) and math.isnan(value)):
         return "–"
     if isinstance(value, int):
         return f"{value:,}"

@@ -85,8 +85,9 @@ def read_anchors(path: str = "") -> list[Anchor]:
 
 
 def comparable_anchors(anchors: list[Anchor], env: str, steps: int) -> list[Anchor]:
-    """What was published for the environment, best first, at the number of steps nearest to that of
-    the runs.
+    """What was published for the environment, best first.
+
+    At the number of steps nearest to that of the runs.
     """
     family = environment_family(env)
     found = [

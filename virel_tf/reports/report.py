@@ -125,8 +125,9 @@ class Report:
             page.heading("Missing or shorter"),
         ]
         missing = self.table(analysis.missing_table(self.experiment))  # a file in any case
-        return parts + [
-            missing if self.experiment.missing else page.paragraph("Nothing: the grid is full.")
+        return [
+            *parts,
+            missing if self.experiment.missing else page.paragraph("Nothing: the grid is full."),
         ]
 
     def environment(self, env: str) -> str:
@@ -166,11 +167,12 @@ class Report:
         """Interquartile means, profiles and probabilities of improvement, or why there are none."""
         parts = [page.heading("All environments together")]
         if self.result is None:
-            return parts + [
+            return [
+                *parts,
                 page.paragraph(
                     "Not enough runs: this takes two seeds of a variant, in an environment with "
                     "a published return of SAC."
-                )
+                ),
             ]
         result = self.result
         where = ", ".join(f"{env} ({steps:,} steps)" for env, steps in result.steps.items())
@@ -202,13 +204,14 @@ class Report:
         }
         pictures = aggregate_pictures(self.experiment, result)
         tables = {table.name: table for table in analysis.aggregate_tables(result)}
-        return parts + [
+        return [
+            *parts,
             page.side_by_side(
                 [
                     self.figure(picture, [tables[kind]], captions[kind])
                     for kind, picture in pictures.items()
                 ]
-            )
+            ),
         ]
 
     def temperatures(self) -> list[str]:

@@ -1,5 +1,6 @@
-"""Runs on the disk, in folders of their own or in a store: which there are, what they measured, and
-which of them are the same but for the seed.
+"""Runs on disk, in folders or in a store.
+
+Which there are, what they measured, and which of them are the same but for the seed.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class Run(NamedTuple):
     rows: list[Row]
     state: str = ""  # what an experiment recorded of it, where it is not done
     there: bool = True
-    versions: list[dict[str, Any]] = []  # what made it, part by part
+    versions: tuple[dict[str, Any], ...] = ()  # what made it, part by part
 
     @property
     def env(self) -> str:
@@ -181,7 +182,7 @@ def read_run(folder: Path) -> Run:
         folder,
         with_default_settings(saved),
         read_rows(folder)[1],
-        versions=read_versions(folder),
+        versions=tuple(read_versions(folder)),
     )
 
 
@@ -191,13 +192,14 @@ def of_store(stored: StoredRun, store: Path) -> Run:
         stored.path(store),
         stored.all_settings,
         stored.rows(store),
-        versions=known_parts(stored.versions),
+        versions=tuple(known_parts(stored.versions)),
     )
 
 
 def group_runs(runs: list[Run]) -> list[Group]:
-    """Runs that differ in the seed alone, by environment, and then in the order in which variants
-    are listed.
+    """Runs that differ in the seed alone, by environment.
+
+    Within one, in the order in which variants are listed.
     """
     together: dict[str, list[Run]] = {}
     for run in runs:
@@ -244,8 +246,9 @@ def label_of(group: Group, telling: set[str]) -> str:
 
 
 class Experiment(NamedTuple):
-    """The groups that have been evaluated, and what is missing to a full grid of environments,
-    labels and seeds.
+    """The groups that have been evaluated, and what a full grid lacks.
+
+    The grid is of environments, labels and seeds.
     """
 
     groups: list[Group]
@@ -282,8 +285,9 @@ def read_experiment(folders: list[Path], label: str = "") -> Experiment:
 
 
 def with_planned(runs: list[Run], folders: list[Path]) -> list[Run]:
-    """The runs with what experiments recorded of them, and the runs that they planned and that are
-    not there.
+    """The runs with what experiments recorded of them.
+
+    And the runs that they planned and that are not there.
     """
     found = {identity(run.settings): run for run in runs}
     names = {run.folder.resolve(): identity(run.settings) for run in runs}
@@ -324,8 +328,9 @@ class Missing(NamedTuple):
 
 
 def missing_cells(groups: list[Group]) -> list[Missing]:
-    """Every environment, label and seed that occurs, against every other; a run is whole when none
-    there is longer.
+    """The cells of the grid of environments, labels and seeds that are absent or not whole.
+
+    A run is whole when none in its environment is longer.
 
     What a record says of a cell that is not there, or not whole, is told with it.
     """

@@ -1,5 +1,6 @@
-"""How variants look: a colour for light and one for dark pages, and a line and a marker for who
-sees no colours.
+"""How variants look: a colour for light and one for dark pages, a line and a marker.
+
+Line and marker are for who sees no colours.
 """
 
 from __future__ import annotations
@@ -74,8 +75,9 @@ def looks_of(labels: list[str]) -> dict[str, Look]:
 
 
 def spare_look(number: int) -> Look:
-    """The first are SPARE; then colours, lines and markers go on in turn, each out of step with the
-    others.
+    """The first are SPARE; then colours, lines and markers go on in turn.
+
+    Each is out of step with the others.
     """
     count = len(SPARE)
     line = number + number // count

@@ -1,5 +1,6 @@
-"""Checkpoints on disk: flushed under a temporary name, then renamed, so that no kill or power cut
-leaves a partial one.
+"""Checkpoints on disk, flushed under a temporary name and then renamed.
+
+So no kill or power cut leaves a partial one.
 
 folder/step-000012000/manifest.json    step, info, and size and SHA-256 of every file below
                       state.npz        the arrays
@@ -42,8 +43,9 @@ class Segment(NamedTuple):
 
 
 class Checkpoint(NamedTuple):
-    """What was saved: arrays, bytes, JSON-able info, and the replay rows still in use, oldest
-    first.
+    """What was saved: arrays, bytes, JSON-able info, and the replay rows still in use.
+
+    Rows are oldest first.
     """
 
     step: int
@@ -73,11 +75,10 @@ class CheckpointStore:
         new_segment: Segment | None,
         keep_from: int,
     ) -> Path:
-        """Adds a checkpoint, then removes those it replaces. After a RunError the earlier ones are
-        unchanged.
+        """Adds a checkpoint, then removes those it replaces.
 
-        `new_segment`: the replay rows since the last save or load. Rows before `keep_from` are no
-        longer needed.
+        After a RunError the earlier ones are unchanged. `new_segment`: the replay rows since the
+        last save or load. Rows before `keep_from` are no longer needed.
         """
         newest = self.newest_path()
         if newest and _step_of(newest) > step:
@@ -196,8 +197,9 @@ class CheckpointStore:
         sync_folder(self.folder)
 
     def _clean_up(self) -> None:
-        """Removes all but the newest whole checkpoints, the rows none of them needs, and leftover
-        temporaries.
+        """Removes all but the newest whole checkpoints and the rows they need.
+
+        Leftover temporaries go too.
         """
         kept: dict[int, dict[str, Any]] = {}
         try:

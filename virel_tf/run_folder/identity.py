@@ -22,8 +22,9 @@ def lacking_identity(settings: Any) -> list[str]:
 
 
 def with_default_settings(saved: dict[str, Any]) -> dict[str, Any]:
-    """A run's settings: those this version does not have stay, and those it lacks have their
-    defaults.
+    """A run's settings, with defaults for those it lacks.
+
+    Those this version does not have stay.
     """
     return {name: field.default for name, field in FIELDS.items()} | saved
 

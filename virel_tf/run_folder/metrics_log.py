@@ -25,8 +25,9 @@ class MetricsLog:
     """
 
     def __init__(self, run_dir: Path, keep_rows: int) -> None:
-        """Keeps the first `keep_rows` rows of an earlier part of the run, and drops those after
-        them.
+        """Opens the file, keeping the first `keep_rows` rows of an earlier part of the run.
+
+        Rows after them are dropped.
         """
         self.path = Path(run_dir) / METRICS
         self.columns, self.rows = read_rows(self.path.parent, keep_rows) if keep_rows else ([], [])
@@ -77,15 +78,15 @@ class _Board:
 
     def add(self, row: Row) -> None:
         """One event for the whole row: a resumed run has thousands of scalars to write again."""
-        Summary = self._tf.compat.v1.Summary
+        summary = self._tf.compat.v1.Summary
         scalars = [
-            Summary.Value(tag=name, simple_value=value)
+            summary.Value(tag=name, simple_value=value)
             for name, value in row.items()
             if name != "step" and isinstance(value, (int, float))
         ]
         with self._as_run_error(), self._writer.as_default():  # which flushes at its end
             self._tf.summary.experimental.write_raw_pb(
-                Summary(value=scalars).SerializeToString(), step=row["step"]
+                summary(value=scalars).SerializeToString(), step=row["step"]
             )
 
     def close(self) -> None:

@@ -1,5 +1,6 @@
-"""A policy on disk: its weights and observation statistics, its critics' weights, and the step all
-are of.
+"""A policy on disk: its weights and observation statistics, and its critics' weights.
+
+With the step all are of.
 """
 
 from __future__ import annotations

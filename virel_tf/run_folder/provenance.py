@@ -28,8 +28,9 @@ def versions() -> dict[str, str]:
 
 
 def git_revision() -> str | None:
-    """The commit of the source tree this package runs from or was built from, with -dirty where
-    that was changed since.
+    """The commit of the source tree this package runs from or was built from.
+
+    It ends with -dirty where the tree was changed since.
 
     None where there is neither.
     """

@@ -36,8 +36,9 @@ def restore_critics(config: Config, env: Environment, weights: SavedWeights) -> 
 
 @contextlib.contextmanager
 def float32_layers() -> Iterator[None]:
-    """Networks made within compute in float32, as the policy does whenever it acts, whatever
-    trained it.
+    """Has networks made within compute in float32, whatever trained them.
+
+    The policy does so whenever it acts.
     """
     before = keras.config.dtype_policy()
     keras.config.set_dtype_policy("float32")

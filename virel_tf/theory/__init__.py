@@ -1,3 +1,4 @@
-"""The paper's theorems and examples as numbers and pictures, on problems small enough to be solved
-exactly; reference implementations of what training estimates.
+"""The paper's theorems and examples as numbers and pictures, on small problems.
+
+They are solved exactly; reference implementations of what training estimates.
 """

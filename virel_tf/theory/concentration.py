@@ -26,8 +26,9 @@ def boltzmann_expectation(
     high: float,
     points: int = 200_001,
 ) -> float:
-    """E_{p_epsilon}[phi] on [low, high], by quadrature in the proof's u, which stays resolved as
-    epsilon -> 0.
+    """E_{p_epsilon}[phi] on [low, high], by quadrature in the proof's u.
+
+    That stays resolved as epsilon -> 0.
     """
     root = np.sqrt(epsilon)
     # p_epsilon has nothing beyond, where f falls as fast as its second derivative at the peak says
@@ -48,8 +49,9 @@ def first_order_coefficient(
 
 
 def elbo_of_gaussian(q: float, curvature: float, deviation: float, epsilon: float) -> float:
-    """L of a Gaussian policy centred on the maximum of Q(a) = q - curvature a^2 / 2, for one state
-    (equation 4).
+    """L (equation 4) of one state's Gaussian policy, whose mean is where Q is largest.
+
+    Q(a) = q - curvature a^2 / 2.
     """
     expected_q = q - curvature * deviation**2 / 2
     return expected_q / epsilon + 0.5 * np.log(2 * np.pi * np.e * deviation**2)

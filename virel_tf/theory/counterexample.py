@@ -34,8 +34,9 @@ def merl_objective(p: complex, c: float, discount: float, k: int) -> complex:
 
 
 def merl_probability_numerically(c: float, discount: float, k: int) -> float:
-    """p_1* by maximising J_merl, which is concave, knowing nothing of the closed form: its slope
-    changes sign once.
+    """p_1* by maximising J_merl, knowing nothing of the closed form.
+
+    J_merl is concave, so its slope changes sign once.
 
     The slope is a complex-step derivative, exact to the last digits.
     """
@@ -49,8 +50,9 @@ def merl_probability_numerically(c: float, discount: float, k: int) -> float:
 
 
 def counterexample_mdp(k: int, discount: float, tail: int = 6) -> FiniteMDP:
-    """The MDP of the figure: s_0, s_1, its k successors, a_2's chain of three and a common tail
-    that ends in itself.
+    """The MDP of the figure.
+
+    It has s_0, s_1, its k successors, a_2's chain of three and a common tail that ends in itself.
 
     Every state has max(2, k) actions; where fewer are meant, the surplus ones do what the last one
     does.
@@ -75,8 +77,9 @@ def counterexample_mdp(k: int, discount: float, tail: int = 6) -> FiniteMDP:
 
 
 def merl_policy_at_start(k: int, c: float, discount: float, sweeps: int = 200) -> float:
-    """p_1 of the MERL policy, by soft value iteration on the MDP with each state's own number of
-    actions.
+    """p_1 of the MERL policy, by soft value iteration on the MDP.
+
+    Each state has its own number of actions.
     """
     mdp = counterexample_mdp(k, discount)
     meant = np.ones(len(mdp.rewards), int)

@@ -1,5 +1,4 @@
-r"""Where the direct M-step diverges and the projected one does not (appendices F.1
-and F.3).
+r"""Where the direct M-step diverges and the projected one does not (appendices F.1, F.3).
 
 States without a choice, all equally often sampled, rewards 0, so that the TD fixed point is V = 0.
 Both updates are the expected ones, over all states at once:

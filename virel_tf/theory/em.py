@@ -24,8 +24,9 @@ from virel_tf.theory.mdp import FiniteMDP, greedy_policy
 
 
 class Iterate(NamedTuple):
-    """One turn: the critic of the M-step, its residual error, and the policy of the E-step after
-    it.
+    """One turn of EM.
+
+    The critic of the M-step, its residual error, and the policy of the E-step after it.
     """
 
     q: np.ndarray  # [S, K]

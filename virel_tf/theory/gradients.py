@@ -1,5 +1,4 @@
-r"""grad_omega epsilon_omega, exactly, for each operator (appendix E.3): the hard part
-of the M-step.
+r"""grad_omega epsilon_omega, exactly, for each operator (appendix E.3).
 
 Everything is a mean over state-action pairs h, as the paper's E = E_{h ~ U(h)}. With beta = T Q - Q
 [S, K] and epsilon = c/2 E[beta^2]:
@@ -78,8 +77,9 @@ def boltzmann_jacobian(
 def boltzmann_residual(
     q: tf.Tensor, problem: FiniteMDP, c: float = 1.0, iterations: int = 200
 ) -> tf.Tensor:
-    """epsilon_omega by its recursive definition, epsilon = c/2 E[(T^{pi_omega} Q - Q)^2] with
-    pi_omega at epsilon -> []
+    """epsilon_omega by its recursive definition -> [].
+
+    epsilon = c/2 E[(T^{pi_omega} Q - Q)^2], with pi_omega at epsilon.
 
     The right side is positive as epsilon goes to 0, unless Q = T* Q, and bounded, so the two cross:
     found by bisection.
@@ -132,8 +132,9 @@ def full_m_step(
     epsilon: tf.Tensor,
     epsilon_gradient: tf.Tensor,
 ) -> tf.Tensor:
-    """epsilon^2 grad_omega L = epsilon E[grad Q] - E[Q] grad epsilon, under h ~ d(s) pi_theta
-    (equation 7); -> [P].
+    """epsilon^2 grad_omega L = epsilon E[grad Q] - E[Q] grad epsilon (equation 7) -> [P].
+
+    The means are under h ~ d(s) pi_theta.
     """
     weight = states[:, None] * policy
     expected_gradient = tf.einsum("sk,skp->p", weight, jacobian)
@@ -162,11 +163,10 @@ def projected_gradient(
     weights: tf.Tensor,
     hessian_product: tf.Tensor,
 ) -> tf.Tensor:
-    """E[(b^T zeta) grad beta] + E[(beta - b^T zeta) (grad^2 Q) zeta] (appendix F.1, after
-    equation 34); -> [P].
+    """E[(b^T zeta) grad beta] + E[(beta - b^T zeta) (grad^2 Q) zeta] -> [P].
 
-    hessian_product is (grad^2 Q) zeta for every pair [S, K, P], which one more pass through Q gives
-    (Pearlmutter 1994).
+    Appendix F.1, after equation (34). hessian_product is (grad^2 Q) zeta for every pair [S, K, P],
+    which one more pass through Q gives (Pearlmutter 1994).
     """
     fitted = tf.linalg.matvec(jacobian, weights)
     return tf.reduce_mean(fitted[:, :, None] * td_jacobian, axis=[0, 1]) + tf.reduce_mean(

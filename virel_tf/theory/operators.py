@@ -1,5 +1,6 @@
-r"""Target operators over S states and K actions, exactly: T Q = r + gamma E_{s'}[ U(s') ] with one
-U per operator.
+r"""Target operators over S states and K actions, exactly: T Q = r + gamma E_{s'}[ U(s') ].
+
+There is one U per operator.
 
 | operator | U(s) | in the set of Definition 2? |
 |---|---|---|

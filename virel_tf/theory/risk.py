@@ -1,5 +1,6 @@
-r"""Mode seeking against risk seeking (section 2.3): two actions, one of them with a large loss
-now and then.
+r"""Mode seeking against risk seeking (section 2.3).
+
+There are two actions, one of them with a large loss now and then:
 
     safe:   return 1
     risky:  return 1.5 with probability 0.9, else -loss

@@ -1,5 +1,6 @@
-"""What the page shows: each section computes something exactly and puts it into a table and a
-figure.
+"""What the page shows: sections that each compute something exactly.
+
+Each puts it into a table and a figure.
 """
 
 from __future__ import annotations

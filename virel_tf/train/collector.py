@@ -57,8 +57,9 @@ class Collector:
         return mean / self.return_scale.divisor if self.config.reward_scaling == "return" else mean
 
     def collect(self, step: int, steps: int) -> tuple[Rows, list[Episode]]:
-        """Takes `steps` environment steps after the first `step`, appends them to the replay and
-        returns them.
+        """Takes `steps` environment steps after the first `step`.
+
+        Appends them to the replay and returns them.
         """
         lanes = len(self.envs)
         rows: list[RowOfStep] = []

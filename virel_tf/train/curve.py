@@ -16,8 +16,9 @@ Row = dict[str, Any]
 
 
 def draw_learning_curve(rows: list[Row], path: Path, title: str) -> None:
-    """Draws evaluation return against environment steps and, where the rows have them, temperature
-    and entropy.
+    """Draws evaluation return against environment steps.
+
+    Where the rows have them, temperature and entropy too.
 
     Cells may be None or missing; the PNG replaces an older one at once.
     """

@@ -40,8 +40,9 @@ class PolicyDraws:
 
 
 class OrnsteinUhlenbeck:
-    """mu_theta(s) + x, with x <- (1 - theta) x + sigma noise, from 0 in each episode (Lillicrap et
-    al. 2016).
+    """mu_theta(s) + x, with x <- (1 - theta) x + sigma noise (Lillicrap et al. 2016).
+
+    x starts from 0 in each episode.
     """
 
     def __init__(self, config: Config, actor: Actor, action_size: int) -> None:

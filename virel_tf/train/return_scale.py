@@ -1,5 +1,6 @@
-"""The running deviation of the discounted return, which rewards are divided by
-(--reward_scaling=return).
+"""The running deviation of the discounted return (--reward_scaling=return).
+
+Rewards are divided by it.
 
 Each environment has its discounted sum G <- gamma G + r, which starts at 0 in every
 episode, whether the one before it terminated or was truncated. The deviation is that of all values

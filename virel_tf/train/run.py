@@ -1,5 +1,6 @@
-"""A run: its environments, replay, learner and collector, built from a Config, stepped by a
-generator.
+"""A run: its environments, replay, learner and collector.
+
+It is built from a Config and stepped by a generator.
 """
 
 from __future__ import annotations

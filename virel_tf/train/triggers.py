@@ -34,7 +34,8 @@ class StopRequest:
 
     def __exit__(self, *args: object) -> None:
         for number, handler in self._earlier.items():
-            signal.signal(number, handler)
+            # None: it was not set from Python, so Python cannot set it again.
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
     def _remember(self, number: int, frame: FrameType | None) -> None:
         del frame
