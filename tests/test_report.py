@@ -385,7 +385,7 @@ def test_mistakes_are_told_in_one_line(tmp_path, report, capsys):
         (["plot", runs, "--out=figure.jpg"], ["--out", "'figure.jpg'", ".png, .svg, .pdf"]),
         (
             ["plot", runs, "--out=figures/.png"],
-            ["--out", "'figures/.png'", "a file's name that ends in .png"],
+            ["--out", "'figures/.png'", "ends in .png"],
         ),
         (["plot", runs, "--figure=curve"], ["--figure", "did you mean curves?"]),
         (
